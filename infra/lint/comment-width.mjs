@@ -6,7 +6,7 @@
 export const COMMENT_WIDTH = 120;
 
 /** The beginning of a paragraph of its own: a rule's id, an item of a list, or a tag. */
-const MARKER = /^(\s*)((?:[A-Z]{1,5}-?\d+[a-z]?\.|[-*]|\d+\.)\s+|@\w+\s)/;
+const MARKER = /^(\s*)((?:[A-Z]{1,12}-?\d+[a-z]?\.|[-*]|\d+\.)\s+|@\w+\s)/;
 /** Comments for tools, which no person has to read. */
 const FOR_TOOLS = /eslint-|@ts-|prettier-ignore|v8 ignore|^\/\/\/|@type |@typedef|@import/;
 /** Two spaces within a text: a table, or a picture. */

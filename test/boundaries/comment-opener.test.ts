@@ -10,11 +10,8 @@ function openers(text: string): string[] {
 }
 
 test("a comment that opens with a clause instead of a noun is reported, in each form of a comment", () => {
-  expect(openers("/** Of a thread. */\nconst a = 1; // What it holds\n/**\n * By whom it is read.\n */\n")).toEqual([
-    "1: Of",
-    "2: What",
-    "3: By whom",
-  ]);
+  const [block, line] = ["/** Of a thread. */\n", "const a = 1; /".concat("/ What it holds\n")];
+  expect(openers(`${block}${line}/**\n * By whom it is read.\n */\n`)).toEqual(["1: Of", "2: What", "3: By whom"]);
 });
 
 test("questions, other words, later lines of a comment and code are not", () => {

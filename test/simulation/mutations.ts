@@ -204,7 +204,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a full accelerator is offered again at once",
-    file: "actors/src/executor/executor.ts",
+    file: "actors/src/executor/batch-intake.ts",
     find: `return slot.turnAway(now, between(grantedAt, startAt), expectedRun);`,
     replace: `return slot.freeAt(now);`,
     from: 1_251,

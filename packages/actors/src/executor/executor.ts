@@ -11,63 +11,30 @@
  */
 import type { Stop } from "@tutti/ports/clock";
 import type { Engine } from "@tutti/ports/engine";
-import {
-  BATCH_REFUSALS,
-  BatchAsked,
-  BatchDispatched,
-  type BatchRefusal,
-  BatchRefused,
-  DEFAULT_SUB_CLUSTER,
-  ExecutorInventory,
-  MEMORY_UNBOUNDED,
-  type ModelSpec,
-  ModelReported,
-  type PulledItem,
-  ProfileMeasured,
-  ProfileWanted,
-  typicalLengths,
-  unitsOfLengths,
-} from "@tutti/protocol";
-import {
-  type ActorKey,
-  type GpuId,
-  type Instant,
-  after,
-  between,
-  bucketOf,
-  millis,
-  seconds,
-  threadId,
-} from "@tutti/units";
+import { DEFAULT_SUB_CLUSTER, MEMORY_UNBOUNDED, ProfileMeasured, ProfileWanted } from "@tutti/protocol";
+import { type ActorKey, type GpuId, type Instant, after, millis, seconds, threadId } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
-import { plausible } from "../plausible.ts";
 import type { Actor } from "../ports.ts";
 import { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
 import { IsolatedRuns } from "./isolated-runs.ts";
+import { BatchIntake } from "./batch-intake.ts";
 import { BatchRunner } from "./batch-runner.ts";
 import { executorFigures } from "./executor-figures.ts";
+import { ExecutorReports } from "./executor-reports.ts";
 import type { ExecutorConfig, ExecutorPorts } from "./executor-ports.ts";
 import { Fence } from "./fence.ts";
 import { GpuSlot } from "./gpu-slot.ts";
 import { StandbyGate } from "./standby-gate.ts";
-import { inventoryOf } from "./inventory.ts";
 import { RankerLink } from "./ranker-link.ts";
-import { ModelLoader, type ModelReport } from "./model-loader.ts";
+import { ModelLoader } from "./model-loader.ts";
 import { Prober } from "./prober.ts";
 import { ModelResidency } from "./model-residency.ts";
 import type { Run } from "./run.ts";
 import { SampleRows } from "./sample-rows.ts";
 import { ShadowRuns } from "./shadow-runs.ts";
 import { ModelFaultLog } from "./model-fault-log.ts";
-import {
-  type EngineDeath,
-  RUN_LIMIT_UNKNOWN,
-  WatchedEngine,
-  firstRunLimitOf,
-  loadLimitOf,
-  runLimitOf,
-} from "./watched-engine.ts";
+import { type EngineDeath, WatchedEngine, loadLimitOf, runLimitFor } from "./watched-engine.ts";
 
 export type { ExecutorConfig, ExecutorPorts, LastRun } from "./executor-ports.ts";
 
@@ -83,6 +50,8 @@ const KEPT_FOR = seconds(1);
  * most.
  */
 const ALONE_SHARE = 0.05;
+/** Accepted batches per accelerator: the running one, and enough that none waits for its inputs. */
+const ACCEPTED_MOST = 4;
 /** Time for a goodbye and for recording the fault. */
 const LAST_WORDS = millis(500);
 
@@ -107,8 +76,10 @@ class Executor implements Actor {
   readonly #isolatedRuns: IsolatedRuns;
   readonly #shadows: ShadowRuns;
   readonly #runner: BatchRunner;
+  readonly #intake: BatchIntake;
   readonly #faultLog: ModelFaultLog;
   readonly #reporting: Stop;
+  readonly #reports: ExecutorReports;
   #standbyGate: StandbyGate | undefined;
   /** The ranker grants nothing during an incomplete start, a load or a drain. */
   #starting = true;
@@ -152,8 +123,13 @@ class Executor implements Actor {
       engines: [...this.#slots.values()].map(({ engine }) => engine),
       log: this.#runtime.log,
       samplesOf: (name, bucket) => this.#samples.rows(name, bucket),
-      report: (report) => this.#report(report),
+      report: (report) => this.#reports.model(report),
       onBusy: (busy) => this.#onLoading(busy),
+    });
+    this.#reports = new ExecutorReports({
+      ...{ self: config.key, runtime: this.#runtime, catalog: () => this.#catalog, loader: this.#loader },
+      ...{ slots: this.#slots, rankerLink: this.#rankerLink, memoryBytesMax: config.memoryBytesMax },
+      engineType: ports.engines[0]?.engine.type ?? "none",
     });
     this.#prober = this.#createProber();
     this.#isolatedRuns = this.#createIsolatedRuns();
@@ -174,11 +150,17 @@ class Executor implements Actor {
       onGone: (model) => this.#residency.onGone(model),
     });
     this.#residency = this.#createModelResidency();
+    this.#intake = new BatchIntake({
+      ...{ self: config.key, runtime: this.#runtime, clock: ports.clock, data: ports.data },
+      ...{ catalog: this.#catalog, loader: this.#loader, runner: this.#runner },
+      ...{ slots: this.#slots, fence: this.#fence, rankerLink: this.#rankerLink },
+      acceptedMax: config.acceptedMax ?? ACCEPTED_MOST,
+    });
     this.#listen();
     this.#reporting = ports.clock.every(seconds(1), () => {
-      this.#reportUnready();
+      this.#reports.unready();
       this.#checkTerms();
-      this.#tellInventory();
+      this.#reports.inventory();
       this.#runner.tellObserved();
       this.#isolatedRuns.tell();
       this.#loader.retry();
@@ -196,9 +178,10 @@ class Executor implements Actor {
         this.#residency.begin();
         this.#loader.whenIdle(() => {
           this.#starting = false;
+          this.#reports.open();
           this.#standbyGate = this.#createGate(ready);
           this.#rankerLink.open();
-          this.#tellInventory();
+          this.#reports.inventory();
           if (this.#standbyGate === undefined) this.#ports.bus.flush(() => ready());
           else this.#standbyGate.look(this.#couldServe);
         });
@@ -245,7 +228,7 @@ class Executor implements Actor {
       keptFor: keptFor ?? KEPT_FOR,
       onChange: () => {
         this.#rankerLink.changed();
-        this.#tellInventory();
+        this.#reports.inventory();
         this.#standbyGate?.look(this.#couldServe);
       },
     });
@@ -289,16 +272,7 @@ class Executor implements Actor {
       gpu,
       clock: this.#ports.clock,
       loadLimit: (spec) => loadLimitOf(spec, engine.type),
-      runLimit: ({ model: name, bucket, batchSize, units = [] }) => {
-        const model = this.#catalog.get(name);
-        if (model === undefined) return RUN_LIMIT_UNKNOWN;
-        if (model.spec.runDeadline !== undefined) return model.spec.runDeadline;
-        // Latencies are measured at the typical length: a longer batch may take proportionally longer.
-        const typical = unitsOfLengths(typicalLengths(model.spec));
-        const times = typical > 0 ? Math.max(1, Math.max(0, ...units) / typical) : 1;
-        const measured = runLimitOf(model.status?.profiles[bucket] ?? [], { batchSize, times });
-        return measured ?? firstRunLimitOf(model.spec, { batchSize, engineType: engine.type });
-      },
+      runLimit: (batch) => runLimitFor(this.#catalog.get(batch.model), batch, engine.type),
       onDead: (death) => this.#onDead(death),
     });
   }
@@ -320,6 +294,7 @@ class Executor implements Actor {
     };
     const lingering = this.#ports.clock.alarm(() => {
       if (this.#draining === "lingering") this.#draining = "done";
+      this.#intake.close();
       this.#endIfDrained();
     });
     lingering.set(after(this.#now(), this.#config.lingerFor ?? LINGER_FOR));
@@ -345,15 +320,6 @@ class Executor implements Actor {
   }
 
   #listen(): void {
-    const { reader } = this.#runtime;
-    const { batch: isPlausible } = plausible(() => this.#now());
-    this.#runtime.onPacked(BatchDispatched, isPlausible, (batch, sender) => this.#onBatch(batch, sender));
-    this.#ports.data.onBatch?.((batch, sender, rows) => isPlausible(batch) && this.#onBatch(batch, sender, rows));
-    reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
-      // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two
-      // and harmless for the third.
-      if (!this.#runner.has(sender, batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
-    });
     this.#runtime.onPacked(ProfileWanted, wellFormed.profileWanted, (wanted) => {
       const slot = this.#slots.get(wanted.gpu);
       if (slot !== undefined && this.#draining === "no") this.#prober.want(wanted, slot);
@@ -365,55 +331,12 @@ class Executor implements Actor {
     if (faults?.number === spec.number && faults.strikes.length > 0) this.#faultLog.clear(spec, startedAt);
   }
 
-  /** @param rows - the rows, if they came with the batch */
-  #onBatch(batch: BatchDispatched, sender: ActorKey, rows?: readonly PulledItem[]): void {
-    const now = this.#now();
-    const slot = this.#slots.get(batch.gpu);
-    const model = this.#catalog.ofThread(batch.thread);
-    const loaded = model === undefined ? undefined : this.#loader.get(model.spec.name);
-    if (slot === undefined) return this.#refuse(batch, "wrong-incarnation", sender);
-    if (this.#draining === "done") return this.#turnAway(batch, slot, "draining", sender);
-    if (this.#runner.has(sender, batch.batchId)) return; // Repeated on the way.
-    // Another version of the model may be loaded, with other buckets or smaller batches.
-    if (loaded === undefined || !fits(batch, loaded.spec))
-      return this.#turnAway(batch, slot, "model-not-loaded", sender);
-    if (slot.accepted >= (this.#config.acceptedMax ?? 4)) return this.#turnAway(batch, slot, "full", sender);
-    const refusal = this.#fence.admit(batch, now);
-    if (refusal !== undefined) return this.#turnAway(batch, slot, refusal, sender);
-    this.#runner.accept({ batch, batcher: sender, slot, model: loaded, rows });
-  }
-
-  /** Refuses a batch and uses up its grant: the ranker counts on the time that it would have taken. */
-  #turnAway(batch: BatchDispatched, slot: GpuSlot, reason: BatchRefusal, to: ActorKey): void {
-    slot.refusedBatches++;
-    this.#refuse(batch, reason, to);
-    if (batch.executor !== this.key || batch.epoch !== this.#fence.epoch) return;
-    if (batch.grantSeq <= this.#fence.sequence(batch.gpu)) return;
-    this.#fence.raiseSequence(batch.gpu, batch.grantSeq);
-    this.#rankerLink.tellFree(slot, this.#freeAfter(batch, slot, reason));
-  }
-
-  /**
-   * When the ranker should take the accelerator for free after a refusal. A batch refused because of the executor's own
-   * state would otherwise be granted again at once, and refused again.
-   */
-  #freeAfter({ grantedAt, startAt, expectedRun }: BatchDispatched, slot: GpuSlot, reason: BatchRefusal): Instant {
-    const now = this.#now();
-    if (reason !== "full" && reason !== "model-not-loaded") return slot.freeAt(now);
-    return slot.turnAway(now, between(grantedAt, startAt), expectedRun);
-  }
-
-  #refuse(batch: Pick<BatchDispatched, "batchId" | "thread" | "gpu">, reason: BatchRefusal, to: ActorKey): void {
-    const { batchId, thread, gpu } = batch;
-    this.#runtime.send(to, BatchRefused, { batchId, thread, gpu, reason: BATCH_REFUSALS.indexOf(reason) });
-  }
-
   #onLoading(loading: boolean): void {
     if (this.#loading === loading) return;
     this.#loading = loading;
     if (!loading) this.#residency.onIdle();
     this.#rankerLink.changed();
-    if (!loading) this.#tellInventory();
+    if (!loading) this.#reports.inventory();
     this.#standbyGate?.look(this.#couldServe);
   }
 
@@ -440,7 +363,9 @@ class Executor implements Actor {
   #onDead({ gpu, model: name, doing, startedAt, how, reason }: EngineDeath): void {
     if (this.#dead) return;
     this.#dead = true;
+    this.#reports.close();
     this.#draining = "done";
+    this.#intake.close();
     this.#runner.abandon();
     this.#runtime.log.error({ model: name, gpu, doing, how, reason }, "the engine is unusable; this executor ends");
     const model = this.#catalog.get(name)?.spec;
@@ -460,43 +385,4 @@ class Executor implements Actor {
     if (model === undefined) ready();
     else this.#faultLog.record(model, strike, ready);
   }
-
-  /** Reports the inventory to planners, which place models, and to profilers, which wait for them. */
-  #tellInventory(): void {
-    if (this.#starting || this.#dead) return;
-    const { subCluster } = this.#rankerLink;
-    const { memoryBytesMax } = this.#config;
-    const inventory = inventoryOf({
-      key: this.key,
-      slots: this.#slots,
-      subCluster,
-      memoryBytesMax,
-      loader: this.#loader,
-    });
-    this.#runtime.broadcast("planner", ExecutorInventory, inventory, "upkeep");
-    this.#runtime.broadcast("profiler", ExecutorInventory, inventory, "upkeep");
-  }
-
-  #report(report: ModelReport): void {
-    const type = this.#ports.engines[0]?.engine.type ?? "none";
-    this.#runtime.broadcast("profiler", ModelReported, {
-      ...report,
-      executor: this.key,
-      gpus: [...this.#slots.keys()],
-      type,
-    });
-  }
-  /** Repeats reports until a profiler has decided on the model: it may have started after us, or missed a report. */
-  #reportUnready(): void {
-    for (const report of this.#loader.reports()) {
-      const state = this.#catalog.get(report.model)?.status?.state;
-      const isDecided = state === "refused" || state === "failed" || state === "quarantined";
-      if (!isDecided && (state !== "ready" || report.state === "failed")) this.#report(report);
-    }
-  }
 }
-
-const fits = ({ thread, ingresses, requests }: BatchDispatched, spec: ModelSpec): boolean =>
-  bucketOf(thread) < spec.buckets.length &&
-  requests.length <= spec.batchSizeMax &&
-  requests.length === ingresses.reduce((sum, { count }) => sum + count, 0);

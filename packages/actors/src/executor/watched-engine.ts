@@ -10,7 +10,7 @@
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
-import type { ModelSpec, ProfilePoints } from "@tutti/protocol";
+import { type ModelSpec, type ProfilePoints, typicalLengths, unitsOfLengths } from "@tutti/protocol";
 import {
   type GpuId,
   type Instant,
@@ -23,6 +23,7 @@ import {
   millis,
   seconds,
 } from "@tutti/units";
+import type { CatalogModel } from "../catalog.ts";
 
 /** The end of an engine, and what it was doing then. */
 export interface EngineDeath {
@@ -203,4 +204,20 @@ export function runLimitOf(points: ProfilePoints, { batchSize, times = 1 }: RunS
   // A batch that fails is run again in parts, at worst row by row.
   const slowest = times * Math.max(whole.latency, batchSize * alone.latency);
   return micros(Math.max(RUN_LIMIT_MIN, Math.ceil(LIMIT_TIMES * slowest)));
+}
+
+/** @returns how long a run of the batch may take before its engine counts as hung; `model`: undefined if unknown */
+export function runLimitFor(
+  model: CatalogModel | undefined,
+  batch: Pick<EngineBatch, "bucket" | "batchSize" | "units">,
+  engineType: string,
+): Micros {
+  const { bucket, batchSize, units = [] } = batch;
+  if (model === undefined) return RUN_LIMIT_UNKNOWN;
+  if (model.spec.runDeadline !== undefined) return model.spec.runDeadline;
+  // Latencies are measured at the typical length: a longer batch may take proportionally longer.
+  const typical = unitsOfLengths(typicalLengths(model.spec));
+  const times = typical > 0 ? Math.max(1, Math.max(0, ...units) / typical) : 1;
+  const measured = runLimitOf(model.status?.profiles[bucket] ?? [], { batchSize, times });
+  return measured ?? firstRunLimitOf(model.spec, { batchSize, engineType });
 }
