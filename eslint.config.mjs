@@ -11,6 +11,7 @@ import {
   purePackages,
   unreachableFolders,
 } from "./infra/lint/layers.mjs";
+import { commentOpener } from "./infra/lint/comment-opener.mjs";
 import { commentWidth } from "./infra/lint/comment-width.mjs";
 import { noInheritedKeys } from "./infra/lint/inherited-keys.mjs";
 
@@ -43,8 +44,8 @@ export default tseslint.config(
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
   {
     files: [...sources, "**/*.mjs"],
-    plugins: { prose: { rules: { "comment-width": commentWidth } } },
-    rules: { "prose/comment-width": "error" },
+    plugins: { prose: { rules: { "comment-opener": commentOpener, "comment-width": commentWidth } } },
+    rules: { "prose/comment-opener": "error", "prose/comment-width": "error" },
   },
   tseslint.configs.eslintRecommended,
   {

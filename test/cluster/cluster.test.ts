@@ -135,7 +135,7 @@ test("one bad row fails alone, and a failed batch is answered with the reason (T
   expect(asked.map((one) => one.outcomes[0]?.status).sort()).toEqual(["TUTTI_INVALID_INPUT", "ok", "ok"]);
 });
 
-test("a run that never ends is answered at the deadline (I1)", () => {
+test("a run that never ends is answered at the deadline (INGRESS-1)", () => {
   let armed = false;
   const cluster = serving({ gpus: 1, fault: () => (armed ? { kind: "hang" } : undefined) });
   armed = true;

@@ -63,7 +63,7 @@ test("a request that is cancelled before it runs never runs, and has one outcome
   expect(runs).toBe(0);
 });
 
-test("where the batch is lost, the ingress' timer answers at the deadline (I1)", () => {
+test("where the batch is lost, the ingress' timer answers at the deadline (INGRESS-1)", () => {
   const { cluster, ask, outcomes } = serving({ gpus: 1, executors: 1, policy: { kind: "eager" }, runTimes: () => 20 });
   ask(1);
   cluster.run(millis(10));

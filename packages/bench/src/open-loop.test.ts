@@ -41,7 +41,7 @@ function loop(options: {
   return { loop: made, recorder };
 }
 
-test("requests leave when they are due while the server is silent, and each gets one outcome (L1, L2)", async () => {
+test("requests leave when they are due while the server is silent, and each gets one outcome (LOAD-1, LOAD-2)", async () => {
   const clock = new VirtualClock();
   const server = new FakeServer(clock, () => "never");
   const { loop: open, recorder } = loop({ clock, server, rate: 200 });
@@ -58,7 +58,7 @@ test("requests leave when they are due while the server is silent, and each gets
   expect(server.forgotten).toHaveLength(400);
 });
 
-test("a client that stalls sends what fell due meanwhile as soon as it can, and its lag is seen (L1)", async () => {
+test("a client that stalls sends what fell due meanwhile as soon as it can, and its lag is seen (LOAD-1)", async () => {
   const virtual = new VirtualClock();
   const stall = { from: after(virtual.now(), seconds(1)), until: after(virtual.now(), seconds(1.5)) };
   const clock = new StallingClock(virtual, stall);
@@ -74,7 +74,7 @@ test("a client that stalls sends what fell due meanwhile as soon as it can, and 
   expect(Math.max(...latencies)).toBeGreaterThan(millis(490));
 });
 
-test("beyond the bound of what is under way requests are unsent at once, and the bound is free again later (L3)", async () => {
+test("beyond the bound of what is under way requests are unsent at once, and the bound is free again later (LOAD-3)", async () => {
   const clock = new VirtualClock();
   const server = new FakeServer(clock, () => millis(100));
   const { loop: open, recorder } = loop({ clock, server, rate: 100, duration: seconds(1), inFlightMax: 5 });
@@ -98,7 +98,7 @@ test("second answers are told from answers after a request was given up", async 
   expect(recorder.strays.toSorted()).toEqual(["after-loss", "repeated"]);
 });
 
-test("whatever a server does, every request that was due has one outcome, and the loop ends (L2)", async () => {
+test("whatever a server does, every request that was due has one outcome, and the loop ends (LOAD-2)", async () => {
   const behaviour = fc.constantFrom<Micros | "never" | "refuse" | "unsendable">(
     ...[millis(1), millis(49), millis(400), seconds(3), "never" as const, "refuse" as const, "unsendable" as const],
   );

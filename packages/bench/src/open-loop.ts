@@ -1,11 +1,13 @@
 /**
  * OpenLoop: requests leave when they are due, whether or not earlier ones were answered.
  *
- *   L1. Latency counts from the moment at which a request was due, not from when it left: neither a server that stalls
+ *   LOAD-1. Latency counts from the moment at which a request was due, not from when it left: neither a server that
+ *           stalls
  *       nor a client that is late hides the requests that had to wait (no coordinated omission).
- *   L2. Every request that was due has one outcome: an answer, `unsent`, or `lost` when none came within its SLO and
+ *   LOAD-2. Every request that was due has one outcome: an answer, `unsent`, or `lost` when none came within its SLO
+ *           and
  *       the grace.
- *   L3. All queues here are bounded: beyond `inFlightMax` a request isn't sent, and its outcome is `unsent`.
+ *   LOAD-3. All queues here are bounded: beyond `inFlightMax` a request isn't sent, and its outcome is `unsent`.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import { type Instant, type Micros, after, micros, millis } from "@tutti/units";

@@ -25,9 +25,10 @@ const RETRY_MS_MAX = 2_000;
  * and only changes are reported. The library's ordered consumer is not used, because its heartbeat of 30 s is fixed: a
  * watch would be blind for a minute after a server of a cluster died.
  *
- *   W1. The watcher gets each change once, in order of revision, and `ready` once; a state that was overtaken while the
+ *   KV-1. The watcher gets each change once, in order of revision, and `ready` once; a state that was overtaken while
+ *         the
  *       watch was interrupted may be left out.
- *   W2. The watch has caught up when it has reported every key that the stream held once the consumer stood, or else
+ *   KV-2. The watch has caught up when it has reported every key that the stream held once the consumer stood, or else
  *       with the next heartbeat, which a server sends only when it has nothing to send. The server's own count of
  *       pending messages is not used: for an entry that is overwritten while a consumer starts, it stays wrong, or is
  *       zero before the new entry has come.
@@ -195,7 +196,7 @@ class Attempt {
     if (message.headers?.code === 100) {
       const last = Number(message.headers.get("Nats-Last-Consumer"));
       if (last !== this.#delivered) this.#break(`${last - this.#delivered} changes were lost on their way`);
-      else if (this.#pulse !== undefined) this.#reachEnd(); // W2
+      else if (this.#pulse !== undefined) this.#reachEnd(); // KV-2
       return;
     }
     const position = positionOf(message.reply);

@@ -2,8 +2,8 @@
  * Finds the slot of a request by its identity (ingress, seq). Open addressing in typed arrays: a JavaScript Map would
  * need a string or a nested Map per request, and costs five times as much on the path of every request.
  *
- *   I1. A lookup ends: at most half of the places are taken, so every probe run meets an empty one.
- *   I2. Deleting moves the rest of its probe run up, so no tombstones accumulate.
+ *   INDEX-1. A lookup ends: at most half of the places are taken, so every probe run meets an empty one.
+ *   INDEX-2. Deleting moves the rest of its probe run up, so no tombstones accumulate.
  */
 export class IdentityIndex {
   /** Slot + 1 at each place; 0: empty. */
@@ -51,7 +51,7 @@ export class IdentityIndex {
     for (let place = (hole + 1) & mask; places[place] !== 0; place = (place + 1) & mask) {
       const other = places[place]! - 1;
       const home = hash(this.#ingresses[other]!, this.#seqs[other]!) & mask;
-      // `other` may move up only if its home does not lie behind the hole (cyclically): I2.
+      // `other` may move up only if its home does not lie behind the hole (cyclically): INDEX-2.
       if (((place - home) & mask) < ((place - hole) & mask)) continue;
       places[hole] = other + 1;
       hole = place;

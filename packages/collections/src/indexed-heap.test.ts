@@ -22,7 +22,7 @@ const command = fc.oneof(
   },
 );
 
-test("an indexed heap always knows the least of what a sorted list holds, with ties by tie-break (H1, H2)", () => {
+test("an indexed heap always knows the least of what a sorted list holds, with ties by tie-break (HEAP-1, HEAP-2)", () => {
   fc.assert(
     fc.property(fc.array(command, { maxLength: 120 }), fc.boolean(), (commands, reversed) => {
       const heap = new IndexedHeap(KEYS);

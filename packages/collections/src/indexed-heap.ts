@@ -3,9 +3,10 @@
  * four children, whose priorities lie beside one another: half as many levels as with two, and about one cache line for
  * each.
  *
- *   H1. A key is in the heap at most once; `set` on a key that is there moves it.
- *   H2. The order is total: (priority, tie), and ties are distinct. `tie` is the key by default.
- *   H3. No step allocates, except when a key larger than any before makes the arrays grow (doubling, up to keysMax).
+ *   HEAP-1. A key is in the heap at most once; `set` on a key that is there moves it.
+ *   HEAP-2. The order is total: (priority, tie), and ties are distinct. `tie` is the key by default.
+ *   HEAP-3. No step allocates, except when a key larger than any before makes the arrays grow (doubling, up to
+ *           keysMax).
  */
 import { assert } from "@tutti/units";
 

@@ -4,7 +4,7 @@ import { MinTree } from "./index.ts";
 
 const value = fc.oneof(fc.integer({ min: -5, max: 5 }), fc.constantFrom(Infinity, -Infinity));
 
-test("a min-tree answers like a scan over all ids (S1)", () => {
+test("a min-tree answers like a scan over all ids (TREE-1)", () => {
   const run = fc.array(fc.record({ at: fc.nat(), value, bound: value }), { maxLength: 80 });
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 100 }), run, (capacity, steps) => {

@@ -2,8 +2,9 @@
  * A segment tree over the ids 0 … capacity − 1 that keeps the least value of every subtree. It answers the two
  * questions of matchmaking: how early is anything free, and which is the smallest id free by x. docs/algorithms.md, A5.
  *
- *   S1. The value of an inner node is the least of its two children; of an id never set, +Infinity.
- *   S2. No step allocates, except when an id larger than any before makes the tree grow (doubling, up to its capacity).
+ *   TREE-1. The value of an inner node is the least of its two children; of an id never set, +Infinity.
+ *   TREE-2. No step allocates, except when an id larger than any before makes the tree grow (doubling, up to its
+ *           capacity).
  */
 import { assert } from "@tutti/units";
 

@@ -49,7 +49,7 @@ test("history has a point a second, columns of one length, and gaps where a mode
   expect(models.get("a")!.goodShare).toEqual([0.9, null]);
 });
 
-test("whatever comes, and however much, is kept within bounds, with columns of one length (LS1)", () => {
+test("whatever comes, and however much, is kept within bounds, with columns of one length (STORE-1)", () => {
   const event = fc.oneof(
     fc.record({
       kind: fc.constant("state" as const),

@@ -2,7 +2,8 @@
  * State of the page: the last state, the bars of the last minute, the history of the last minutes. All of it is bounded
  * here (T7).
  *
- *   LS1. Of bars at most `BARS_KEPT`, of seconds of history `HISTORY_S`, of models in it `HISTORY_MODELS`; the oldest
+ *   STORE-1. Of bars at most `BARS_KEPT`, of seconds of history `HISTORY_S`, of models in it `HISTORY_MODELS`; the
+ *            oldest
  *        go first.
  */
 import type {

@@ -16,10 +16,10 @@ const bar = (more: Partial<Bar>): Bar => ({
   ...more,
 });
 
-test("a bar stands where its batch ran, and the line before it begins when its first request came (TS1)", () => {
+test("a bar stands where its batch ran, and the line before it begins when its first request came (SHAPE-1)", () => {
   const [shape] = barShapes([bar({ gpu: 7 })], FRAME);
   expect(shape).toMatchObject({ x: 100, width: 100, y: 32, height: 17, lineX: 50, lineY: 54, label: "5" });
-  expect(shape!.lineY).toBeGreaterThan(shape!.y + shape!.height); // TS2
+  expect(shape!.lineY).toBeGreaterThan(shape!.y + shape!.height); // SHAPE-2
 });
 
 test("what lies outside, or on an accelerator that isn't shown, is left out; what reaches in is cut", () => {

@@ -1,9 +1,10 @@
 /**
  * Geometry of the accelerator timeline. Pure, so that it can be tested without a canvas.
  *
- *   TS1. A bar is a batch; the thin line before it begins at the arrival of its first request, and shows how long the
+ *   SHAPE-1. A bar is a batch; the thin line before it begins at the arrival of its first request, and shows how long
+ *            the
  *        batch was deferred, for more requests or for want of an accelerator.
- *   TS2. Lines lie below the bars of their row, because the accelerator runs others meanwhile; where a row is high
+ *   SHAPE-2. Lines lie below the bars of their row, because the accelerator runs others meanwhile; where a row is high
  *        enough in three lanes by model, since waits of several models overlap.
  */
 import type { Bar } from "./live-store.ts";

@@ -2,8 +2,9 @@
  * Distributions of running times: masses in bins, uniform inside a bin (Orloj §3; docs/algorithms.md, B1). Times are in
  * µs and need not be whole.
  *
- *   H1. Edges rise strictly, masses are ≥ 0 and sum to 1 ± 1e-12.
- *   H2. No bin is narrower than max(10 µs, 0.5 % of the median), so that a static model is one narrow bin and not a
+ *   HISTOGRAM-1. Edges rise strictly, masses are ≥ 0 and sum to 1 ± 1e-12.
+ *   HISTOGRAM-2. No bin is narrower than max(10 µs, 0.5 % of the median), so that a static model is one narrow bin and
+ *                not a
  *       division by zero.
  */
 import { assert } from "@tutti/units";
@@ -22,7 +23,7 @@ const WIDTH_MIN_SHARE = 0.005;
 /** Relative error that is assumed for a model before it has been measured (B9). */
 const COLD_SPREAD = 0.2;
 
-/** @throws AssertionError where the histogram breaks H1 */
+/** @throws AssertionError where the histogram breaks HISTOGRAM-1 */
 export function histogram(edges: ArrayLike<number>, masses: ArrayLike<number>): Histogram {
   assert(edges.length === masses.length + 1 && masses.length > 0, `${edges.length} edges of ${masses.length} bins`);
   let sum = 0;
@@ -35,7 +36,7 @@ export function histogram(edges: ArrayLike<number>, masses: ArrayLike<number>): 
   return { edges: Float64Array.from(edges), masses: Float64Array.from(masses, (mass) => mass / sum) };
 }
 
-/** Least width of a bin (H2), µs. */
+/** Least width of a bin (HISTOGRAM-2), µs. */
 export const leastWidth = (median: number): number => Math.max(WIDTH_MIN_US, WIDTH_MIN_SHARE * median);
 
 /** The histogram of a static model: one bin of least width that begins at `value`. */
@@ -48,7 +49,7 @@ export const coldHistogram = (solo: number): Histogram =>
     [1],
   );
 
-/** Whether the histogram is one bin of least width (H2): a model that always takes the same time. */
+/** Whether the histogram is one bin of least width (HISTOGRAM-2): a model that always takes the same time. */
 export const isPoint = ({ edges, masses }: Histogram): boolean =>
   masses.length === 1 && edges[1]! - edges[0]! <= leastWidth(edges[0]!) * 1.01;
 

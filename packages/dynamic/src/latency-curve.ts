@@ -6,7 +6,7 @@
  * p(t) = (c/E[L]) ∫_{l ≤ D−t} f(l) e^{−b(D−t−l)} dl. Between milestones p is a line α·x + β in x = e^{b(t−t0)}: with
  * the slack s = D − t, bins above s are passed, at most one is straddled, and those below lie ahead.
  *
- *   LC1. α and β of a phase are sums over bins in one order, computed once: there is no drift.
+ *   CURVE-1. α and β of a phase are sums over bins in one order, computed once: there is no drift.
  */
 import { assert } from "@tutti/units";
 import { type Histogram, meanOf } from "./histogram.ts";

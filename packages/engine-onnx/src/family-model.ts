@@ -2,9 +2,9 @@
  * A family in the session worker (docs/algorithms.md, C7). It runs the common prefix over the whole batch once, then
  * each variant's suffix over its rows.
  *
- *   F1. Only faulty rows fail: a batch that can't run as a whole runs by halves, of the prefix and of each suffix
+ *   FAMILY-1. Only faulty rows fail: a batch that can't run as a whole runs by halves, of the prefix and of each suffix
  *       apart.
- *   F2. Every row that did not fail is in exactly one group, and a group's outputs have exactly its rows.
+ *   FAMILY-2. Every row that did not fail is in exactly one group, and a group's outputs have exactly its rows.
  */
 import { type EngineBatch, type RowGroup, type RunOutcome, gatherRows, groupsOf } from "@tutti/ports/engine";
 import {
@@ -213,7 +213,7 @@ export class FamilyModel {
 
 const rowsUpTo = (count: number): number[] => Array.from({ length: count }, (_, row) => row);
 
-/** F1: runs the rows at once if possible, else by halves down to the rows that fail. */
+/** FAMILY-1: runs the rows at once if possible, else by halves down to the rows that fail. */
 async function byHalves(
   rows: readonly number[],
   failed: { row: number; reason: string }[],
@@ -257,7 +257,7 @@ function feedsOf(
   return feeds;
 }
 
-/** F2: finds an output whose rows do not match. */
+/** FAMILY-2: finds an output whose rows do not match. */
 function rowProblem(view: ModelSpec, outputs: readonly Tensor[], rows: number): string | undefined {
   for (const [i, { name, dims }] of view.outputs.entries()) {
     const found = outputs[i]!.dims;

@@ -2,8 +2,8 @@
  * Models whose batches run on the caller's thread. A short run costs less than the two wakes and two messages of a
  * round trip to the session worker: at 300 requests a second of the demo's MLP 150 µs of processor time each.
  *
- *   I1. Only models whose largest batch takes QUICK_US at most: nothing else waits longer for this thread.
- *   I2. A run here can hang the thread that would notice it, so the session worker watches: see RunWatch.
+ *   INLINE-1. Only models whose largest batch takes QUICK_US at most: nothing else waits longer for this thread.
+ *   INLINE-2. A run here can hang the thread that would notice it, so the session worker watches: see RunWatch.
  */
 import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";

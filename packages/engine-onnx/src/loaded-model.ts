@@ -1,9 +1,10 @@
 /**
  * One model in the session worker: its session, its constants, and the runs of its batches.
  *
- *   L1. A batch that fails as a whole is run again by halves, so that one bad item never fails its neighbours, and
+ *   SESSION-1. A batch that fails as a whole is run again by halves, so that one bad item never fails its neighbours,
+ *              and
  *       costs them not one run each but about two of the whole: under full deferral they have no time to spare.
- *   L2. `run` returns exactly one row per item of the batch, in their order.
+ *   SESSION-2. `run` returns exactly one row per item of the batch, in their order.
  */
 import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import { BATCH_AXIS, type ModelSpec, type Tensor, fedInputs } from "@tutti/protocol";
@@ -121,7 +122,7 @@ export class LoadedModel {
     return { kind: "ran", run: since(start), outputs, failedRows: [] };
   }
 
-  /** L1: runs a failed batch by halves. */
+  /** SESSION-1: runs a failed batch by halves. */
   async #runParts(batch: EngineBatch, start: bigint, whole: string): Promise<RunOutcome> {
     const { batchSize } = batch;
     const axes = fedInputs(this.spec).map(({ dims }) => dims.indexOf(BATCH_AXIS));
@@ -160,8 +161,8 @@ export class LoadedModel {
   }
 
   /**
-   * L2: finds an output whose rows do not match. A model that folds its batch would return one publisher's answer to
-   * another.
+   * SESSION-2: finds an output whose rows do not match. A model that folds its batch would return one publisher's
+   * answer to another.
    */
   #rowProblem(outputs: readonly Tensor[], batchSize: number): string | undefined {
     for (const [i, { name, dims }] of this.spec.outputs.entries()) {

@@ -68,7 +68,7 @@ test("the queue is bounded: one batch too many fails at once, and those before i
   expect(await run(on, batchOf(model))).toMatchObject({ kind: "ran" });
 });
 
-test("when the worker dies, whatever waits is answered as a fault, and so is everything later (E1)", async () => {
+test("when the worker dies, whatever waits is answered as a fault, and so is everything later (ENGINE-1)", async () => {
   const model = addOne();
   const on = await start(model);
   // not a spec at all: an unforeseen error
@@ -110,7 +110,7 @@ test("a provider that isn't here is refused at the start, with what to install",
   });
 });
 
-test("batches of a quick model run on the caller's thread, others on the worker, and all in the order given (E3)", async () => {
+test("batches of a quick model run on the caller's thread, others on the worker, and all in the order given (ENGINE-3)", async () => {
   const [quick, slow] = [addOne(), ocrRec()];
   const on = await start(quick, slow);
   expect([on.runsInline(quick.spec.name), on.runsInline(slow.spec.name)]).toEqual([true, false]);

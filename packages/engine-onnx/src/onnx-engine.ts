@@ -2,9 +2,10 @@
  * The engine port over onnxruntime-node. This side keeps the bookkeeping on the caller's thread, and the session worker
  * computes, except for the batches of quick models (InlineModels), which run here.
  *
- *   E1. Every `done` is called exactly once, never before its call has returned, also when the worker dies.
- *   E2. The worker is never terminated: that would abort the process during a run. It ends itself, or the process does.
- *   E3. Batches run one at a time, in the order given, on whichever thread.
+ *   ENGINE-1. Every `done` is called exactly once, never before its call has returned, also when the worker dies.
+ *   ENGINE-2. The worker is never terminated: that would abort the process during a run. It ends itself, or the process
+ *             does.
+ *   ENGINE-3. Batches run one at a time, in the order given, on whichever thread.
  */
 import { Worker } from "node:worker_threads";
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
@@ -193,7 +194,7 @@ export class OnnxEngine implements Engine {
     this.#enqueue({ isHere, start, fail });
   }
 
-  /** E3: queues a batch. */
+  /** ENGINE-3: queues a batch. */
   #enqueue(batch: QueuedBatch): void {
     this.#queue.push(batch);
     this.#startDue();

@@ -58,7 +58,7 @@ test("a chain with a fan-out of two goes from stage to stage, and the function o
   expect(instance.bytes).toBe(6);
 });
 
-test("a filter that lets nothing through skips its stage, and those after it go on with no outputs (P3)", () => {
+test("a filter that lets nothing through skips its stage, and those after it go on with no outputs (INSTANCE-3)", () => {
   const { instance, log } = recorded(CHAIN);
   instance.begin();
   instance.prepared("a", []);
@@ -81,7 +81,7 @@ test("branches run side by side and know nothing of one another; the join waits 
   expect(Object.keys(instance.known("j").stages).sort()).toEqual(["a", "b", "s"]);
 });
 
-test("a refusal at any stage refuses the whole at once, says where, and takes back the siblings (P2)", () => {
+test("a refusal at any stage refuses the whole at once, says where, and takes back the siblings (INSTANCE-2)", () => {
   const { instance, log } = recorded(TREE);
   instance.begin();
   instance.prepared("s", [bytes(1)]);
@@ -135,7 +135,7 @@ const specs = fc
     }
   });
 
-test("every instance ends exactly once, whatever the order of answers and refusals; nothing happens afterwards (P1, P2)", () => {
+test("every instance ends exactly once, whatever the order of answers and refusals; nothing happens afterwards (INSTANCE-1, INSTANCE-2)", () => {
   fc.assert(
     fc.property(
       specs,

@@ -4,9 +4,10 @@
  *   arrived → for each stage, once all before it are done: prepare → requests out → all answered → … → finish →
  *   answered
  *
- *   P1. Every instance ends exactly once, with one answer or one refusal, whatever the order of answers and refusals.
- *   P2. After its end nothing is prepared or sent, and what is out was withdrawn.
- *   P3. A stage without requests (a filter that let nothing through) is done at once, with no outputs.
+ *   INSTANCE-1. Every instance ends exactly once, with one answer or one refusal, whatever the order of answers and
+ *               refusals.
+ *   INSTANCE-2. After its end nothing is prepared or sent, and what is out was withdrawn.
+ *   INSTANCE-3. A stage without requests (a filter that let nothing through) is done at once, with no outputs.
  *
  * Effects may bring the next event in the same turn; whatever comes after the end is ignored.
  */
@@ -28,7 +29,7 @@ export interface InstanceEffects {
   withdraw(stage: StageSpec, index: number): void;
   /** Run the pipeline's last function. */
   finish(): void;
-  /** The instance ended with an answer (P1). */
+  /** The instance ended with an answer (INSTANCE-1). */
   answer(message: Uint8Array): void;
   refuse(error: TuttiError): void;
 }

@@ -12,7 +12,7 @@ const points = fc
   })
   .map((list) => list.map((p) => point(p.batchSize, p.latency)));
 
-test("a latency table is whole, rising, at least what was measured, and infinite beyond its largest size (L1, L2)", () => {
+test("a latency table is whole, rising, at least what was measured, and infinite beyond its largest size (TABLE-1, TABLE-2)", () => {
   fc.assert(
     fc.property(points, fc.constantFrom("interpolate" as const, "pad-up" as const), (given, between) => {
       const table = LatencyTable.fromPoints(given, { between });

@@ -1,8 +1,8 @@
 /**
  * l(b), the latency of a batch of b, for b = 1 … batchSizeMax: docs/algorithms.md, section 0.
  *
- *   L1. Whole microseconds, rounded up: a latency rounded down makes a deadline that can't be met look possible.
- *   L2. Never falling: l(b) = max(l(b−1), raw(b)). Above batchSizeMax it is +Infinity, so no plan goes there.
+ *   TABLE-1. Whole microseconds, rounded up: a latency rounded down makes a deadline that can't be met look possible.
+ *   TABLE-2. Never falling: l(b) = max(l(b−1), raw(b)). Above batchSizeMax it is +Infinity, so no plan goes there.
  */
 import { assert, type Micros } from "@tutti/units";
 import { ceilE } from "./rounding.ts";

@@ -15,7 +15,7 @@ export interface FrameAssemblerOptions {
  * assembled (`space`, `filled`); a frame is then handed over as a view of this buffer, without a copy, at a multiple of
  * 8 bytes.
  *
- *   F1. Memory follows the bytes that came, not those that a frame claims (past claimBytesMax).
+ *   ASSEMBLER-1. Memory follows the bytes that came, not those that a frame claims (past claimBytesMax).
  */
 export class FrameAssembler {
   readonly #claimBytesMax: number;

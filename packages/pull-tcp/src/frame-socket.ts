@@ -9,7 +9,7 @@ const PACK_BYTES = 65_536;
  * The writing side of a connection. Frames of one turn of the event loop leave in one write, so that small ones share a
  * segment and a system call; large rows are written from where they lie.
  *
- *   S1. At most `pendingBytesMax` bytes wait for a peer that doesn't read; beyond, `send` refuses.
+ *   SOCKET-1. At most `pendingBytesMax` bytes wait for a peer that doesn't read; beyond, `send` refuses.
  */
 export class FrameSocket {
   readonly socket: Socket;

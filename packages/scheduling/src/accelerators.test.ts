@@ -2,7 +2,7 @@ import { actorKey, gpuId } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Accelerators } from "./accelerators.ts";
 
-test("a sequence out of reach is nobody's, and one that its accelerator contradicts can be forgotten (G6)", () => {
+test("a sequence out of reach is nobody's, and one that its accelerator contradicts can be forgotten (GPU-6)", () => {
   const accelerators = new Accelerators(4);
   const [gpu, executor] = [gpuId(0), actorKey(7)];
   // An unknown sequence may have any value: the accelerator may have served other rankers before.

@@ -1,15 +1,16 @@
 /**
  * The ranker's record of each accelerator: when it is free, its executor, and the grant that is in flight.
  *
- *   G1. free is +Infinity while a grant is in flight, and from its expiry until the accelerator itself has answered.
- *   G2. grantSeq only rises; a report about any but the newest grant is ignored. One that was declined never reached
+ *   GPU-1. free is +Infinity while a grant is in flight, and from its expiry until the accelerator itself has answered.
+ *   GPU-2. grantSeq only rises; a report about any but the newest grant is ignored. One that was declined never reached
  *       the accelerator, so reports about the grant before it count again.
- *   G3. A timer is armed for every grant in flight and every unanswered question, and for nothing else.
- *   G4. Memory grows with the largest id that has joined, not with the largest possible id: a ranker that takes the
+ *   GPU-3. A timer is armed for every grant in flight and every unanswered question, and for nothing else.
+ *   GPU-4. Memory grows with the largest id that has joined, not with the largest possible id: a ranker that takes the
  *       lead has no time to allocate.
- *   G5. A report with a sequence beyond the newest counts as a join. The accelerator went on under a predecessor after
+ *   GPU-5. A report with a sequence beyond the newest counts as a join. The accelerator went on under a predecessor
+ *          after
  *       our last report of it, and it accepts no grant of ours up to that sequence.
- *   G6. A sequence further ahead than grants can bring it is invalid.
+ *   GPU-6. A sequence further ahead than grants can bring it is invalid.
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";
 import type { ActorKey, GpuId } from "@tutti/units";
@@ -61,7 +62,7 @@ export class Accelerators {
   grantSeq(gpu: number): number {
     return this.#grantSeqs[gpu]!;
   }
-  /** True if a report about this grant counts (G2). */
+  /** True if a report about this grant counts (GPU-2). */
   mayReport(gpu: number, grantSeq: number): boolean {
     return grantSeq >= this.#reportable[gpu]! && grantSeq <= this.#grantSeqs[gpu]!;
   }
@@ -78,7 +79,7 @@ export class Accelerators {
     return gpu < this.#grantedTo.length ? this.#grantedTo[gpu]! - 1 : NOBODY;
   }
 
-  /** True if this sequence is valid (G6). */
+  /** True if this sequence is valid (GPU-6). */
   isInReach(gpu: number, grantSeq: number): boolean {
     return gpu >= this.#isCounted.length || this.#isCounted[gpu] === 0 || grantSeq - this.#grantSeqs[gpu]! <= REACH;
   }
@@ -96,7 +97,7 @@ export class Accelerators {
     this.#reportable[gpu] = grantSeq;
     this.settle(gpu, freeAt);
   }
-  /** Marks a grant to `slot` as in flight (G1). @returns its sequence */
+  /** Marks a grant to `slot` as in flight (GPU-1). @returns its sequence */
   grant(gpu: number, slot: number, expiresAt: number): number {
     this.free.set(gpu, Infinity);
     this.#grantedTo[gpu] = slot + 1;

@@ -29,7 +29,7 @@ function naiveGetBatch(
 const increments = fc.array(fc.nat(9), { minLength: 1, maxLength: 12 });
 const deadlines = fc.array(fc.nat(80), { maxLength: 24 });
 
-test("GetBatch drops and takes what the printed algorithm does, on any rising profile (A2, B1 to B3)", () => {
+test("GetBatch drops and takes what the printed algorithm does, on any rising profile (A2, CHOICE-1 to CHOICE-3)", () => {
   const numbers = fc.record({
     target: fc.integer({ min: 1, max: 14 }),
     perItem: fc.nat(3),

@@ -2,10 +2,11 @@
  * GetBatch: drops requests at the head of the queue, and chooses how many of the next run together. docs/algorithms.md,
  * A2.
  *
- *   B1. finish(b) = max(base + d_data·b, gpuFree) + l(b) never falls with b, so the largest batch is found by
+ *   CHOICE-1. finish(b) = max(base + d_data·b, gpuFree) + l(b) never falls with b, so the largest batch is found by
  *       bisection.
- *   B2. A dropped request could not have been served later either: finish(w) only grows with time, and w with arrivals.
- *   B3. The batch is the first `size` requests of the queue that is left: a run in deadline order.
+ *   CHOICE-2. A dropped request could not have been served later either: finish(w) only grows with time, and w with
+ *             arrivals.
+ *   CHOICE-3. The batch is the first `size` requests of the queue that is left: a run in deadline order.
  */
 import type { DeadlineQueue } from "@tutti/collections";
 import type { Instant, Micros } from "@tutti/units";
@@ -62,7 +63,7 @@ function finish(latencies: Float64Array, perItem: number, base: number, gpuFree:
   return (ready > gpuFree ? ready : gpuFree) + latencies[b]!;
 }
 
-/** The largest b in window … most that ends by the deadline; `window` is known to (B1). */
+/** The largest b in window … most that ends by the deadline; `window` is known to (CHOICE-1). */
 function largest(
   latencies: Float64Array,
   perItem: number,

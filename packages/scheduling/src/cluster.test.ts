@@ -64,7 +64,7 @@ function logOf(seed: number, tellsAll: boolean): string[] {
   return log;
 }
 
-test("a ranker that hears of an offer only when it is due decides as one that hears of each (LA1, LA2)", () => {
+test("a ranker that hears of an offer only when it is due decides as one that hears of each (LOOKAHEAD-1, LOOKAHEAD-2)", () => {
   let dispatched = 0;
   for (let seed = 1; seed <= 400; seed++) {
     const log = logOf(seed, true);

@@ -4,9 +4,11 @@
  *
  *   C1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, model timers,
  *       invalidation timers, expiries, the match timer; ties by the smaller id.
- *   C2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it ends.
- *   C3. Accelerators may leave and join again: one that leaves is granted no more, and ends its granted batches.
- *   C4. Requests can be given in advance (`runSlice`): a model then takes those that come before anything else involves
+ *   CLUSTER-2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it
+ *              ends.
+ *   CLUSTER-3. Accelerators may leave and join again: one that leaves is granted no more, and ends its granted batches.
+ *   CLUSTER-4. Requests can be given in advance (`runSlice`): a model then takes those that come before anything else
+ *              involves
  *       it again. Every decision is the same as if each had come in its turn (`arrive`); only refusals may be reported
  *       before their moment.
  */
@@ -145,7 +147,7 @@ export class Cluster {
   }
 
   /**
-   * Runs everything before `slice.until` (C4); the slice is not read after that.
+   * Runs everything before `slice.until` (CLUSTER-4); the slice is not read after that.
    *
    * @throws if a request comes at its `until` or later
    */
@@ -160,7 +162,8 @@ export class Cluster {
       }
       from = ends[model]!;
     }
-    // A moment that something was due at may be past. When the slice ends now, others may come now, and go first (C1).
+    // A moment that something was due at may be past. When the slice ends now, others may come now, and go first
+    // (CLUSTER-1).
     for (let next = this.#firstAt(); next < until && this.now < until; next = this.#firstAt()) {
       if (next > this.now) this.now = next;
       this.#fireEnds(this.now);
@@ -197,7 +200,7 @@ export class Cluster {
     }
   }
 
-  /** An accelerator joins (C3). It first ends the batches that it was given before it left. */
+  /** An accelerator joins (CLUSTER-3). It first ends the batches that it was given before it left. */
   join(gpu: number, at: Instant): void {
     if (at > this.now) this.#enter(at);
     const freeAt = Math.max(at, this.#busyUntil[gpu]!) as Instant;
@@ -205,7 +208,7 @@ export class Cluster {
     gpuJoined(this.rank, at, { gpu: gpu as GpuId, executor: executorOf(gpu), freeAt, grantSeq });
   }
 
-  /** An accelerator leaves (C3): it isn't granted any more. */
+  /** An accelerator leaves (CLUSTER-3): it isn't granted any more. */
   leave(gpu: number, at: Instant): void {
     if (at > this.now) this.#enter(at);
     gpuLost(this.rank, at, gpu as GpuId, executorOf(gpu));
@@ -236,7 +239,7 @@ export class Cluster {
     return (first < before ? first : before) as Instant;
   }
 
-  /** Runs everything before `at`, and the completions at it: the arrivals of that moment come next (C1). */
+  /** Runs everything before `at`, and the completions at it: the arrivals of that moment come next (CLUSTER-1). */
   #enter(at: Instant): void {
     for (let next = this.#firstAt(); next < at; next = this.#firstAt()) {
       if (next > this.now) this.now = next;
@@ -247,7 +250,7 @@ export class Cluster {
     this.#fireEnds(at);
   }
 
-  /** Fires the timers, after the known arrivals (C1). */
+  /** Fires the timers, after the known arrivals (CLUSTER-1). */
   #fireTimers(at: Instant): void {
     const lookahead = this.#lookahead;
     while (lookahead.nextAt <= at) {
@@ -264,8 +267,8 @@ export class Cluster {
   }
 
   /**
-   * Takes requests from the slice (C4). They are those of this moment, and those before the next moment at which the
-   * ranker or a timer involves the model. The model is then ahead of the others.
+   * Takes requests from the slice (CLUSTER-4). They are those of this moment, and those before the next moment at which
+   * the ranker or a timer involves the model. The model is then ahead of the others.
    */
   #takeRequests(index: number): void {
     const { requests, ends } = this.#slice;
@@ -367,7 +370,7 @@ export class Cluster {
       else this.#project(at, gpu, this.#waiting.items(gpu));
       const index = this.#modelOf[slot]!;
       const model = this.models[index]!;
-      const noticed = model.now > at ? model.now : at; // C4: it may be ahead, and then it doesn't matter to it
+      const noticed = model.now > at ? model.now : at; // CLUSTER-4: it may be ahead, and then it doesn't matter to it
       const ran = (end - this.#begins[slot]!) as Micros;
       batchFinished(model, noticed, batch.batchId, this.#sinks[index]!, ran, end);
       this.#rearm(index);

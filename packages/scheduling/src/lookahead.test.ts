@@ -71,7 +71,7 @@ function look(ahead: Lookahead, oracle: Oracle, now: Instant): void {
   }
 }
 
-test("whatever models offer and whenever requests come, each is looked at in time, and what is due has been told (LA1, LA2)", () => {
+test("whatever models offer and whenever requests come, each is looked at in time, and what is due has been told (LOOKAHEAD-1, LOOKAHEAD-2)", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200, size: "max" }), (steps) => {
       const ahead = new Lookahead(MODELS);

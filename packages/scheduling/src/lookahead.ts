@@ -6,9 +6,11 @@
  * ranker decides the same as if it had heard of every offer at once. In production the batchers' OfferCoalescer keeps
  * offers too, but reports the first at once, for the idle time that a ranker may give away; the ranker here can't.
  *
- *   LA1. Due offers have been reported. The ranker's offer is not due while a newer one is kept: the ranker would act
+ *   LOOKAHEAD-1. Due offers have been reported. The ranker's offer is not due while a newer one is kept: the ranker
+ *                would act
  *        on one that has been replaced.
- *   LA2. A model's look is not later than its next known request, nor than the moment when LA1 needs a report. It may
+ *   LOOKAHEAD-2. A model's look is not later than its next known request, nor than the moment when LOOKAHEAD-1 needs a
+ *                report. It may
  *        be earlier: it is moved forward only when it is reached (`settle`).
  */
 import { IndexedHeap } from "@tutti/collections";
@@ -73,7 +75,7 @@ export class Lookahead {
     return told < kept ? told : kept;
   }
 
-  /** LA1. @returns whether the kept offer must be reported now; then it counts as reported */
+  /** LOOKAHEAD-1. @returns whether the kept offer must be reported now; then it counts as reported */
   tells(model: number, now: Instant): boolean {
     return this.silentUntil(model) <= now && this.telling(model);
   }
@@ -86,7 +88,7 @@ export class Lookahead {
     return true;
   }
 
-  /** Moves the look forward to satisfy LA2, after any change. */
+  /** Moves the look forward to satisfy LOOKAHEAD-2, after any change. */
   rearm(model: number): void {
     const at = this.#lookAt(model);
     if (at < this.#looks.priority(model)) this.#looks.set(model, at);

@@ -1,6 +1,6 @@
 /**
- * Accelerators leave and join while requests come (C3), on the cluster of cluster.ts. Workloads and changes are drawn
- * from seeds.
+ * Accelerators leave and join while requests come (CLUSTER-3), on the cluster of cluster.ts. Workloads and changes are
+ * drawn from seeds.
  */
 import { type ActorKey, type Instant, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
@@ -65,7 +65,7 @@ function runSeed(seed: number): { served: number; drained: number; rejoined: num
   return count;
 }
 
-test("no accelerator that left is given a batch, those it had end, and every request ends once (C3)", () => {
+test("no accelerator that left is given a batch, those it had end, and every request ends once (CLUSTER-3)", () => {
   const total = { served: 0, drained: 0, rejoined: 0 };
   for (let seed = 1; seed <= 100; seed++) {
     const { served, drained, rejoined } = runSeed(seed);

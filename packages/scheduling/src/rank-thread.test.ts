@@ -104,7 +104,7 @@ class NaiveRank {
     const execAt = Math.max(c.execAt, now + c.delay);
     const gpu = [...this.gpus].filter(([, g]) => g.free <= execAt && g.free < Infinity).sort((a, b) => a[0] - b[0])[0];
     if (gpu && execAt <= c.latest + CTRL)
-      this.grant(thread, m, gpu[0], now); // R7
+      this.grant(thread, m, gpu[0], now); // RANK-7
     else if (execAt > c.latest) m.candidate = undefined;
     else m.isWaiting = true;
   }
@@ -245,7 +245,7 @@ function toEvent(
   return { kind: "clock-reached", at };
 }
 
-test("RankThread grants what the printed algorithm grants, whatever events come (A4, R1 to R4)", () => {
+test("RankThread grants what the printed algorithm grants, whatever events come (A4, RANK-1 to RANK-4)", () => {
   let grantsSeen = 0;
   fc.assert(
     fc.property(fc.array(choice, { minLength: 1, maxLength: 150, size: "max" }), (choices) => {
@@ -312,7 +312,7 @@ test("models and accelerators beyond the declared bounds are ignored and counted
   expect([rank.ignored, rank.slotOf.size]).toEqual([2, 65_536]);
 });
 
-test("an accelerator that does not answer is asked again until it does, and serves again then (R4)", () => {
+test("an accelerator that does not answer is asked again until it does, and serves again then (RANK-4)", () => {
   const rank = createRankThread({ epoch: 1, ctrl: 500 as Micros, gpusMax: 1 });
   const asked: number[] = [];
   const grants: Grant[] = [];
@@ -349,7 +349,7 @@ test("an accelerator that does not answer is asked again until it does, and serv
   expect(grants.map((g) => g.grantSeq)).toEqual([1, 2]);
 });
 
-test("after a declined grant the accelerator's reports about the one before it count at once (G2)", () => {
+test("after a declined grant the accelerator's reports about the one before it count at once (GPU-2)", () => {
   const rank = createRankThread({ epoch: 1, ctrl: 500 as Micros, gpusMax: 1 });
   const grants: Grant[] = [];
   const out: RankEffects = { grant: (g) => grants.push(g), askGpu: () => undefined };
@@ -379,7 +379,7 @@ test("after a declined grant the accelerator's reports about the one before it c
   expect(rank.accelerators.free.min).toBe(5000); // older than any that ran
 });
 
-test("an accelerator that went on under a predecessor is heard, also when a grant of ours with a lower sequence has expired (G5)", () => {
+test("an accelerator that went on under a predecessor is heard, also when a grant of ours with a lower sequence has expired (GPU-5)", () => {
   const grants: Grant[] = [];
   const asked: number[] = [];
   const out: RankEffects = {

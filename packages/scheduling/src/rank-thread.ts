@@ -2,15 +2,17 @@
  * RankThread: matches candidates with accelerators. It sees neither requests nor queues, only the newest candidate of
  * each model and when each accelerator is free. docs/algorithms.md, A4 and A5. All comparisons are ≤.
  *
- *   R1. At most one grant per model and one per accelerator is in flight.
- *   R2. W holds only candidates whose model timer fired; there is one match timer, at min free − longest delay in W.
- *   R3. Offers of a model are ordered by (term, offerSeq). While its grant is in flight an offer is kept, but not acted
+ *   RANK-1. At most one grant per model and one per accelerator is in flight.
+ *   RANK-2. W holds only candidates whose model timer fired; there is one match timer, at min free − longest delay in
+ *           W.
+ *   RANK-3. Offers of a model are ordered by (term, offerSeq). While its grant is in flight an offer is kept, but not
+ *           acted
  *       on; the answer voids every offer up to the one that it names.
- *   R4. A grant that is unanswered when validUntil is past is given up. Offers of its model count again, and the
+ *   RANK-4. A grant that is unanswered when validUntil is past is given up. Offers of its model count again, and the
  *       accelerator itself is asked repeatedly until it settles or is lost. A later answer frees nothing.
- *   R5. An effect is the last thing a transition does, so its receiver may answer from within.
- *   R6. With no candidate and no grant in flight no timer is armed.
- *   R7. A candidate that is late by up to d_ctrl still gets a free accelerator, and late binding makes the batch
+ *   RANK-5. An effect is the last thing a transition does, so its receiver may answer from within.
+ *   RANK-6. With no candidate and no grant in flight no timer is armed.
+ *   RANK-7. A candidate that is late by up to d_ctrl still gets a free accelerator, and late binding makes the batch
  *       smaller. Its model has offered anew by now, but that offer would be as late when it arrives. See the README.
  */
 import { IndexedHeap } from "@tutti/collections";
@@ -123,7 +125,7 @@ export function candidateOffered(rank: RankThread, at: Instant, candidate: Reado
   if (index < 0) return;
   const slot = rank.slots[index]!;
   const { term, offerSeq } = candidate;
-  if (term < slot.term || (term === slot.term && offerSeq <= slot.offerSeq)) return; // R3
+  if (term < slot.term || (term === slot.term && offerSeq <= slot.offerSeq)) return; // RANK-3
   slot.term = term;
   slot.offerSeq = offerSeq;
   slot.batchSize = candidate.batchSize;
@@ -146,7 +148,7 @@ export function grantAnswered(rank: RankThread, at: Instant, answer: Answer): vo
   }
   const { gpu, grantSeq } = answer;
   const isInFlight = rank.accelerators.grantedTo(gpu) === index && rank.accelerators.grantSeq(gpu) === grantSeq;
-  if (!isInFlight) return; // R4
+  if (!isInFlight) return; // RANK-4
   if (!answer.used) rank.accelerators.decline(gpu);
   rank.accelerators.settle(gpu, answer.freeAt);
   hearAgain(rank, index);
@@ -163,7 +165,7 @@ export function gpuJoined(
     rank.ignored++;
     return;
   }
-  if (!accelerators.isInReach(gpu, grantSeq)) return; // G6
+  if (!accelerators.isInReach(gpu, grantSeq)) return; // GPU-6
   // A repeated announcement of the same incarnation says nothing about a grant that it has not seen yet.
   if (accelerators.isDrivenBy(gpu, executor) && grantSeq < accelerators.grantSeq(gpu)) return;
   const waiting = accelerators.grantedTo(gpu);
@@ -179,9 +181,9 @@ export function gpuFreed(
   advance(rank, at);
   const { accelerators } = rank;
   if (!accelerators.isDrivenBy(gpu, executor)) return;
-  if (!accelerators.isInReach(gpu, grantSeq)) return; // G6
-  if (grantSeq > accelerators.grantSeq(gpu)) return gpuJoined(rank, at, { gpu, executor, freeAt, grantSeq }); // G5
-  if (!accelerators.mayReport(gpu, grantSeq)) return; // G2
+  if (!accelerators.isInReach(gpu, grantSeq)) return; // GPU-6
+  if (grantSeq > accelerators.grantSeq(gpu)) return gpuJoined(rank, at, { gpu, executor, freeAt, grantSeq }); // GPU-5
+  if (!accelerators.mayReport(gpu, grantSeq)) return; // GPU-2
   const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer
   accelerators.settle(gpu, freeAt);
   if (waiting !== NOBODY) hearAgain(rank, waiting);
@@ -222,7 +224,7 @@ export function fireModelTimer(rank: RankThread, at: Instant, out: RankEffects):
   // A9: the timer may be late, or the offer took long to arrive.
   const execAt = slot.execAt > earliest ? slot.execAt : earliest;
   const isLate = execAt > slot.latest;
-  const gpu = execAt > slot.latest + rank.ctrl ? -1 : rank.accelerators.free.firstAtMost(execAt); // R7
+  const gpu = execAt > slot.latest + rank.ctrl ? -1 : rank.accelerators.free.firstAtMost(execAt); // RANK-7
   if (gpu >= 0) grant(rank, index, gpu, out);
   else if (isLate)
     slot.batchSize = 0; // its own invalidation timer makes a new offer
@@ -245,7 +247,7 @@ export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects):
   return true;
 }
 
-/** Handles an expired grant or a repeated question (R4). False if none is due. */
+/** Handles an expired grant or a repeated question (RANK-4). False if none is due. */
 export function fireExpiry(rank: RankThread, at: Instant, out: RankEffects): boolean {
   const { accelerators } = rank;
   if (accelerators.timers.topPriority > at) return false;
@@ -259,7 +261,7 @@ export function fireExpiry(rank: RankThread, at: Instant, out: RankEffects): boo
   return true;
 }
 
-/** Time of the match timer (R2). `NEVER` when W is empty or nothing is ever free; a past moment means at once. */
+/** Time of the match timer (RANK-2). `NEVER` when W is empty or nothing is ever free; a past moment means at once. */
 function matchAt(rank: RankThread): Instant {
   if (rank.waiting.size === 0) return NEVER;
   const { min } = rank.accelerators.free;

@@ -145,7 +145,7 @@ function decisionsOf(seed: number, tells: boolean, tellsAll: boolean): { decided
   return { decided: [...decided, ...refused.sort()], ahead };
 }
 
-test("requests that are told in advance are decided as if each had come in its turn (C4)", () => {
+test("requests that are told in advance are decided as if each had come in its turn (CLUSTER-4)", () => {
   let [dispatched, refused, ahead] = [0, 0, 0];
   for (let seed = 1; seed <= 600; seed++) {
     const { decided } = decisionsOf(seed, false, true);

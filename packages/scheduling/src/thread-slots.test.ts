@@ -9,7 +9,7 @@ const thread = fc.oneof(
   fc.nat(20).map((bucket) => threadId(2 ** 26 - 1, bucket)),
 );
 
-test("a model's slot is found as in a map, through growth and after others have gone (TS1)", () => {
+test("a model's slot is found as in a map, through growth and after others have gone (SLOT-1)", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(thread, fc.boolean()), { maxLength: 400, size: "max" }), (steps) => {
       const slots = new ThreadSlots();

@@ -2,7 +2,7 @@
  * The ranker's slot of each model. Every offer needs it, so it is open addressing in arrays: a Map costs twice as much
  * where hundreds of models leave little of it in the cache.
  *
- *   TS1. A thread has one slot at most, and a slot one thread.
+ *   SLOT-1. A thread has one slot at most, and a slot one thread.
  */
 import { IdentityIndex } from "@tutti/collections";
 import type { ThreadId } from "@tutti/units";

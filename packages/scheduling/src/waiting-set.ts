@@ -2,7 +2,7 @@
  * W: the candidates whose model timer fired while no accelerator was free in time. docs/algorithms.md, A4 and A5. It
  * has two heaps over the same slots: by (latest, thread id), and by longest delay, from which the match timer follows.
  *
- *   W1. A slot is in both heaps or in neither, and only after its model timer fired.
+ *   WAITING-1. A slot is in both heaps or in neither, and only after its model timer fired.
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { Instant, Micros, ThreadId } from "@tutti/units";

@@ -1,9 +1,11 @@
 /**
  * TimelineRecorder: records a run for a page while it runs, with each batch in columns, and tallies of everything.
  *
- *   R1. Bounded (T7): at most `batchesMax` batches and `refusalsMax` refusals are kept, the first ones; `seen` goes on
+ *   TIMELINE-1. Bounded (T7): at most `batchesMax` batches and `refusalsMax` refusals are kept, the first ones; `seen`
+ *               goes on
  *       counting, and the page says that it was cut. Tallies have a fixed size and miss nothing.
- *   R2. Tallies count the same requests as the result: those that arrived after the warm-up, good when the answer is
+ *   TIMELINE-2. Tallies count the same requests as the result: those that arrived after the warm-up, good when the
+ *               answer is
  *       there by the deadline. The columns hold the warm-up too.
  */
 import type { Scenario, SimBatch, SimListener, SimRefusal, SimRequest } from "@tutti/simulator";
@@ -159,7 +161,7 @@ class KeptBatches {
 
   add(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void {
     const i = this.#seen++;
-    if (i >= this.#max) return; // R1
+    if (i >= this.#max) return; // TIMELINE-1
     if (i === this.#gpu.length) this.#grow(2 * i);
     this.#gpu[i] = batch.gpu;
     this.#model[i] = batch.model;
@@ -205,7 +207,7 @@ class KeptRefusals {
 
   add(at: Instant, model: number, cause: number): void {
     const i = this.#seen++;
-    if (i >= this.#max) return; // R1
+    if (i >= this.#max) return; // TIMELINE-1
     if (i === this.#at.length) {
       this.#at = enlarged(this.#at, 2 * i);
       this.#model = enlarged(this.#model, 2 * i);

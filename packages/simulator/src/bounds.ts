@@ -188,7 +188,7 @@ interface Drawn {
 
 /**
  * Draws one model after the other, because a large scenario has many requests. A model's draws don't depend on the
- * others (workload.ts, W1).
+ * others (workload.ts, WORKLOAD-1).
  */
 function* drawnByModel(scenario: Scenario): Generator<{ readonly model: ScenarioModel; readonly drawn: Drawn }> {
   const { models, phases, arrivals } = scenario;

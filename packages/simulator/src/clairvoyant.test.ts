@@ -30,7 +30,7 @@ const instancesOf = (slo: fc.Arbitrary<number>) =>
 const oneSlo = fc.integer({ min: 4, max: 25 }).chain((slo) => instancesOf(fc.constant(slo)));
 const anySlo = instancesOf(fc.integer({ min: 4, max: 25 }));
 
-test("at any price of a skip the schedule is the best of all that serve in order of deadline (V1, V2)", () => {
+test("at any price of a skip the schedule is the best of all that serve in order of deadline (BOUND-1, BOUND-2)", () => {
   fc.assert(
     fc.property(oneSlo, fc.nat(12), ({ stream, costs }, price) => {
       const { time, skipped } = pricedSchedule(stream, costs, price);
@@ -41,7 +41,7 @@ test("at any price of a skip the schedule is the best of all that serve in order
   );
 });
 
-test("the bound is at most the least time with so many skips (V3)", () => {
+test("the bound is at most the least time with so many skips (BOUND-3)", () => {
   fc.assert(
     fc.property(oneSlo, fc.nat(3), ({ stream, costs }, skippable) => {
       const least = Math.min(...byTrial(stream, costs).slice(0, skippable + 1));
@@ -51,7 +51,7 @@ test("the bound is at most the least time with so many skips (V3)", () => {
   );
 });
 
-test("where nothing may be skipped and all can be served, the bound is the least time, whatever the SLOs (V1)", () => {
+test("where nothing may be skipped and all can be served, the bound is the least time, whatever the SLOs (BOUND-1)", () => {
   fc.assert(
     fc.property(anySlo, ({ stream, costs }) => {
       const [least = Infinity] = byTrial(stream, costs);

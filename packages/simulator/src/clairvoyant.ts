@@ -3,11 +3,13 @@
  * and an unlimited number of accelerators. No scheduler can do with less, so it is a bound on every goodput
  * (docs/algorithms.md, A7).
  *
- *   V1. Requests are served in the order of their deadlines: a batch is a run of consecutive requests, less those
+ *   BOUND-1. Requests are served in the order of their deadlines: a batch is a run of consecutive requests, less those
  *       skipped. It starts no earlier than delay(b) after its last arrival and ends by its first deadline.
- *   V2. Only requests between batches are skipped. Where all have one SLO that is no restriction: instead of one inside
+ *   BOUND-2. Only requests between batches are skipped. Where all have one SLO that is no restriction: instead of one
+ *            inside
  *       a batch its first may be skipped, for a batch of the same size with a later deadline.
- *   V3. Skips have a price μ, and the time bought is reduced by μ times the skips that are allowed. Whatever μ, that is
+ *   BOUND-3. Skips have a price μ, and the time bought is reduced by μ times the skips that are allowed. Whatever μ,
+ *            that is
  *       never more than the least time within the allowance (Lagrangian duality); the search finds the best μ.
  */
 import { assert } from "@tutti/units";
@@ -45,7 +47,7 @@ const PRECISION = 2e-4;
 const PRICES_MAX = 24;
 
 /**
- * The least accelerator time that serves all but `skippable` requests, from below (V3).
+ * The least accelerator time that serves all but `skippable` requests, from below (BOUND-3).
  *
  * @param skippable - how many may be skipped, not necessarily a whole number
  * @param price - where to begin

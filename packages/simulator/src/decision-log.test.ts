@@ -14,7 +14,7 @@ test("a log reads back as what was written, and one of another version is refuse
   expect(() => readDecisions([lines[0]!.replace('"version":1', '"version":2')])).toThrow("version 2");
 });
 
-test.each(["deferred", "eager", "shepherd", "nexus"])("lines are in the order of time under %s (D1)", (policy) => {
+test.each(["deferred", "eager", "shepherd", "nexus"])("lines are in the order of time under %s (LOG-1)", (policy) => {
   const { decisions } = readDecisions(decisionLines({ ...busy, policy }));
   decisions.forEach((decision, i) => {
     const { at } = decision;
@@ -25,7 +25,7 @@ test.each(["deferred", "eager", "shepherd", "nexus"])("lines are in the order of
   });
 });
 
-test("each request arrives once, and is refused or in one completed batch, never both (D2)", () => {
+test("each request arrives once, and is refused or in one completed batch, never both (LOG-2)", () => {
   const { decisions } = readDecisions(decisionLines(busy));
   const of = <E extends Decision["event"]>(event: E) =>
     decisions.filter((d): d is Extract<Decision, { event: E }> => d.event === event);

@@ -3,8 +3,9 @@
  * scenarios. The first line is the header; the package's README lists the fields. Times are whole µs from the
  * scenario's beginning.
  *
- *   D1. Lines are in the order of virtual time; at one moment completions come before arrivals.
- *   D2. A request has one `arrive` line and ends once: in one `refuse` line or in one completed `finish` of its batch.
+ *   LOG-1. Lines are in the order of virtual time; at one moment completions come before arrivals.
+ *   LOG-2. A request has one `arrive` line and ends once: in one `refuse` line or in one completed `finish` of its
+ *          batch.
  */
 import { type Instant, assert } from "@tutti/units";
 import { type RunListener, simulate } from "./run.ts";
@@ -66,7 +67,9 @@ export function decisionHeader({ seed, policy, gather, gpus, models }: Scenario)
   return { version: DECISION_LOG_VERSION, seed, policy, gather, gpus, models: told };
 }
 
-/** A listener that puts events in order (D1). Every request ends, so every arrival is written before the run ends. */
+/**
+ * A listener that puts events in order (LOG-1). Every request ends, so every arrival is written before the run ends.
+ */
 export class DecisionRecorder implements RunListener {
   readonly #write: (decision: Decision) => void;
   /** The request that is handed to the cluster, which first reports the events that were due before it. */

@@ -90,7 +90,7 @@ test.each(policyNames())("equal scenarios have equal results, and another seed h
 const OWN = ["default", "deferred", "eager", "timeout:5ms", "latest", "beta-lambda"];
 
 test.each(OWN)(
-  "who only wants the result gets the same in less time: requests told in advance, under %s (C4)",
+  "who only wants the result gets the same in less time: requests told in advance, under %s (CLUSTER-4)",
   (policy) => {
     const seen = { requests: 0, bad: 0 };
     fc.assert(

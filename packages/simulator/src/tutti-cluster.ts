@@ -60,8 +60,8 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   readonly #arrive: Micros;
   readonly #respond: Micros;
   /**
-   * Batches that are dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). Empty
-   * where the listener has no `dispatched`.
+   * Batches that are dispatched and not completed, by accelerator: they complete in the order of dispatch (CLUSTER-2).
+   * Empty where the listener has no `dispatched`.
    */
   readonly #onGpu: FifoTable<SimBatch>;
   readonly #noise: NoiseSource | undefined;

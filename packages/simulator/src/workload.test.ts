@@ -32,7 +32,7 @@ test("requests come in order, numbered from 1, within the scenario's time, due o
   });
 });
 
-test("slices have the same requests, model by model, each with a number of its own (W6)", () => {
+test("slices have the same requests, model by model, each with a number of its own (WORKLOAD-6)", () => {
   const scenario = smallScenario({ models: [model("a", 0.7), model("never", 0), model("b", 0.3)], rate: 20_000 });
   const workload = createWorkload(scenario);
   const requests: SimRequest[] = [];
@@ -89,7 +89,7 @@ test("bursty arrivals don't all begin at once: the first 10 ms carry no more tha
   expect(early.length / (8 * 200)).toBeLessThan(1.2);
 });
 
-test("a model's arrivals stay as they are when models are added or their order changes (W1)", () => {
+test("a model's arrivals stay as they are when models are added or their order changes (WORKLOAD-1)", () => {
   const of = (scenario: Scenario, name: string) =>
     all(scenario)
       .filter(({ model: m }) => scenario.models[m]!.name === name)
@@ -114,7 +114,7 @@ test("requests are spread over SLO classes by their shares, and over models by t
   expect(share((r) => r.slo === 100_000, ofA)).toBeCloseTo(0.3, 2);
 });
 
-test("phases bend the rate and the shares from their moments on, and a rate of 0 is silence (W3)", () => {
+test("phases bend the rate and the shares from their moments on, and a rate of 0 is silence (WORKLOAD-3)", () => {
   const s = (count: number) => micros(count * 1_000_000);
   const phases = [
     { from: s(10), factor: 2, shares: [0.1, 0.9] },

@@ -1,14 +1,18 @@
 /**
  * The requests of a scenario, in order of arrival, drawn from its seed.
  *
- *   W1. A model's arrivals depend on the seed, its name and its rate: other models, their number and order change
+ *   WORKLOAD-1. A model's arrivals depend on the seed, its name and its rate: other models, their number and order
+ *               change
  *       nothing.
- *   W2. Requests are numbered 1, 2, 3 … by (moment, place of the model in the scenario).
- *   W3. A change of the rate stretches the gap it falls into, so that a process of any kind follows the rate exactly.
- *   W4. The length of a dynamic model's request is drawn after its SLO, from a generator of its own: arrivals are those
+ *   WORKLOAD-2. Requests are numbered 1, 2, 3 … by (moment, place of the model in the scenario).
+ *   WORKLOAD-3. A change of the rate stretches the gap it falls into, so that a process of any kind follows the rate
+ *               exactly.
+ *   WORKLOAD-4. The length of a dynamic model's request is drawn after its SLO, from a generator of its own: arrivals
+ *               are those
  *       of a static model of that name.
- *   W5. Memory doesn't grow with the number of requests: slices of time are drawn one after the other.
- *   W6. Slices have the same requests, model by model. Within a slice they are numbered in that order instead of W2's.
+ *   WORKLOAD-5. Memory doesn't grow with the number of requests: slices of time are drawn one after the other.
+ *   WORKLOAD-6. Slices have the same requests, model by model. Within a slice they are numbered in that order instead
+ *               of WORKLOAD-2's.
  */
 import { type Instant, type Micros, NEVER, Prng, assert } from "@tutti/units";
 import { ArrivedRequest, ParticularRequest, type Particulars } from "./arrived-request.ts";
@@ -189,7 +193,7 @@ class Stream {
     return this.#slo;
   }
 
-  /** Moves on by `gap` expected requests (W3). */
+  /** Moves on by `gap` expected requests (WORKLOAD-3). */
   #pass(gap: number): void {
     const pace = this.#pace;
     for (;;) {

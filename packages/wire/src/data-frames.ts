@@ -7,7 +7,8 @@
  * The body is rows or outputs one after another, each padded to a multiple of 8. It stays apart from the head until it
  * is written, so that a socket can write it without a copy.
  *
- *   D1. Lengths are checked before use, and no claim in a frame makes a reader allocate more than the frame has bytes.
+ *   FRAME-1. Lengths are checked before use, and no claim in a frame makes a reader allocate more than the frame has
+ *            bytes.
  */
 import {
   BATCH_SIZE_MAX,

@@ -3,8 +3,10 @@
  * move between slots and objects by name. Hot messages use literals instead (record-shapes.ts), because naming ten
  * properties by computed keys costs 280 ns and a literal 50.
  *
- *   W1. Nothing is read before its bounds are checked: a record that ends early, or a list that can't fit, is a fault.
- *   W2. Every value that is read is in range: ids, counts and moments that no writer of ours produces are faults, not
+ *   LAYOUT-1. Nothing is read before its bounds are checked: a record that ends early, or a list that can't fit, is a
+ *             fault.
+ *   LAYOUT-2. Every value that is read is in range: ids, counts and moments that no writer of ours produces are faults,
+ *             not
  *       values.
  */
 import { type Field, type Fields, SIZE_HINT_MAX, TOKEN_BYTES, field } from "@tutti/protocol";
@@ -151,8 +153,8 @@ export class RecordLayout {
   }
 
   /**
-   * Writes at `at`, where `sizeOf(value)` bytes are free. @returns the end. Asserts W2, so that a fault shows where it
-   * was made.
+   * Writes at `at`, where `sizeOf(value)` bytes are free. @returns the end. Asserts LAYOUT-2, so that a fault shows
+   * where it was made.
    */
   write(view: DataView, bytes: Uint8Array, start: number, value: unknown): number {
     const slots = this.#spread(value);

@@ -1,8 +1,9 @@
 /**
  * A ring of fixed-size records in shared memory, one writer and one reader, each in its own thread.
  *
- *   SR1. A record is visible once the writer has published; the writer publishes once a turn.
- *   SR2. A full ring is a broken invariant: the distance that two threads may drift apart bounds the records in flight.
+ *   RING-1. A record is visible once the writer has published; the writer publishes once a turn.
+ *   RING-2. A full ring is a broken invariant: the distance that two threads may drift apart bounds the records in
+ *           flight.
  */
 import { assert } from "@tutti/units";
 

@@ -1,10 +1,12 @@
 /**
  * The batcher: one ModelThread per (model, bucket) whose lease it holds. It only schedules; no tensors pass through it.
  *
- *   B1. A thread lives under the term of its model's lease. A message that names another term is not for it (T5).
- *   B2. The number of an arrival reveals that an earlier one was lost; the batcher asks for it. Repeated ones are
+ *   BATCHER-1. A thread lives under the term of its model's lease. A message that names another term is not for it
+ *              (T5).
+ *   BATCHER-2. The number of an arrival reveals that an earlier one was lost; the batcher asks for it. Repeated ones
+ *              are
  *       dropped.
- *   B3. A dispatched batch is held until its executor reports it done, refuses it, or dies (T1).
+ *   BATCHER-3. A dispatched batch is held until its executor reports it done, refuses it, or dies (T1).
  */
 import type { Alarm, Stop } from "@tutti/ports/clock";
 import {
@@ -257,7 +259,7 @@ class Batcher implements Actor {
       if (this.#early.length < EARLY_MAX) this.#early.push({ arrival, sender });
       return;
     }
-    if (arrival.term < entry.term) return; // B1: the ingress sends it again under the new term.
+    if (arrival.term < entry.term) return; // BATCHER-1: the ingress sends it again under the new term.
     const verdict = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
     const now = this.#now();
     if (verdict === "repeated") return this.#stalls.arrived(entry, arrival.deadline, now);
@@ -341,7 +343,10 @@ class Batcher implements Actor {
     });
   }
 
-  /** Releases a dispatched batch (B3). @returns undefined if the batch is unknown or `sender` was not its executor */
+  /**
+   * Releases a dispatched batch (BATCHER-3). @returns undefined if the batch is unknown or `sender` was not its
+   * executor
+   */
   #release(batchId: BatchId, sender: ActorKey): Outstanding | undefined {
     const batch = this.#dispatcher.outstanding.get(batchId);
     if (batch?.executor !== sender) return undefined;

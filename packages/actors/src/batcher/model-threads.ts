@@ -49,7 +49,7 @@ export interface ModelThreadsOptions {
 export class ModelThreads {
   readonly #options: ModelThreadsOptions;
   #threadsStarted = 0;
-  /** The term under which each model's threads were started last (B1). */
+  /** The term under which each model's threads were started last (BATCHER-1). */
   readonly #startedUnder = new Map<number, number>();
   /** Measurements of earlier owners of models, kept until the threads start. */
   readonly #handedOn = new Map<number, ModelOffered>();
@@ -59,8 +59,8 @@ export class ModelThreads {
   }
 
   /**
-   * Whether the model's threads were started under this term before. Restarted threads need a new term (B1): they count
-   * offers and arrivals from one, which would be taken for old ones.
+   * Whether the model's threads were started under this term before. Restarted threads need a new term (BATCHER-1):
+   * they count offers and arrivals from one, which would be taken for old ones.
    */
   hasRunUnder(modelNumber: number, term: number): boolean {
     return this.#startedUnder.get(modelNumber) === term;

@@ -16,7 +16,9 @@ const FIRST_SAMPLES = 30;
 const FIRST_SAMPLES_PER_SECOND = 8;
 /** Rate for a model that is known to be static, so that one which begins to vary is noticed. */
 const STATIC_SAMPLES_PER_SECOND = 1 / 30;
-/** How often a whole batch is marked. It shows the ratio of a batch's time to that of its longest member (B3). */
+/**
+ * How often a whole batch is marked. It shows the ratio of a batch's time to that of its longest member (BATCHER-3).
+ */
 const WHOLE_EVERY = millis(2_500);
 /** Applications of one thread that are counted separately. */
 const APPS_COUNTED = 256;

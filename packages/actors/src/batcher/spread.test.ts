@@ -11,7 +11,7 @@ const counts = (holdings: readonly Holding[], keys: readonly ActorKey[]): number
   keys.map((key) => holdings.filter(({ holder }) => holder === key).length);
 const unevenness = (all: readonly number[]): number => Math.max(...all) - Math.min(...all);
 
-test("whichever batcher dies, its models go to those that hold the fewest, and no other model moves (S1, S2)", () => {
+test("whichever batcher dies, its models go to those that hold the fewest, and no other model moves (OWN-1, OWN-2)", () => {
   const prng = new Prng(3);
   for (let round = 0; round < 200; round++) {
     const models = 1 + prng.nextInt(60);

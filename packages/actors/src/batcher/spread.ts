@@ -5,8 +5,8 @@
  * differ between views, and a model waits while two batchers each wait for the other. Loads are balanced afterwards
  * (balance.ts).
  *
- *   S1. Models without a holder go one by one to the batcher that holds the fewest.
- *   S2. A model with a living holder stays there.
+ *   OWN-1. Models without a holder go one by one to the batcher that holds the fewest.
+ *   OWN-2. A model with a living holder stays there.
  */
 import type { ActorKey } from "@tutti/units";
 

@@ -18,7 +18,7 @@ export interface ExecutorReportsOptions {
   readonly engineType: string;
 }
 
-/** What an executor reports of its models. Nothing before `open`, since an incomplete inventory would move models. */
+/** Reports of the executor on its models. Silent before `open`: an incomplete inventory would move models. */
 export class ExecutorReports {
   readonly #options: ExecutorReportsOptions;
   #isOpen = false;

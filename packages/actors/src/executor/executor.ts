@@ -126,11 +126,7 @@ class Executor implements Actor {
       report: (report) => this.#reports.model(report),
       onBusy: (busy) => this.#onLoading(busy),
     });
-    this.#reports = new ExecutorReports({
-      ...{ self: config.key, runtime: this.#runtime, catalog: () => this.#catalog, loader: this.#loader },
-      ...{ slots: this.#slots, rankerLink: this.#rankerLink, memoryBytesMax: config.memoryBytesMax },
-      engineType: ports.engines[0]?.engine.type ?? "none",
-    });
+    this.#reports = this.#createReports();
     this.#prober = this.#createProber();
     this.#isolatedRuns = this.#createIsolatedRuns();
     this.#shadows = this.#createShadowRuns();
@@ -150,12 +146,7 @@ class Executor implements Actor {
       onGone: (model) => this.#residency.onGone(model),
     });
     this.#residency = this.#createModelResidency();
-    this.#intake = new BatchIntake({
-      ...{ self: config.key, runtime: this.#runtime, clock: ports.clock, data: ports.data },
-      ...{ catalog: this.#catalog, loader: this.#loader, runner: this.#runner },
-      ...{ slots: this.#slots, fence: this.#fence, rankerLink: this.#rankerLink },
-      acceptedMax: config.acceptedMax ?? ACCEPTED_MOST,
-    });
+    this.#intake = this.#createIntake();
     this.#listen();
     this.#reporting = ports.clock.every(seconds(1), () => {
       this.#reports.unready();
@@ -198,6 +189,23 @@ class Executor implements Actor {
     });
     held(() => standbyGate.release());
     return standbyGate;
+  }
+
+  #createReports(): ExecutorReports {
+    return new ExecutorReports({
+      ...{ self: this.key, runtime: this.#runtime, catalog: () => this.#catalog, loader: this.#loader },
+      ...{ slots: this.#slots, rankerLink: this.#rankerLink, memoryBytesMax: this.#config.memoryBytesMax },
+      engineType: this.#ports.engines[0]?.engine.type ?? "none",
+    });
+  }
+
+  #createIntake(): BatchIntake {
+    return new BatchIntake({
+      ...{ self: this.key, runtime: this.#runtime, clock: this.#ports.clock, data: this.#ports.data },
+      ...{ catalog: this.#catalog, loader: this.#loader, runner: this.#runner },
+      ...{ slots: this.#slots, fence: this.#fence, rankerLink: this.#rankerLink },
+      acceptedMax: this.#config.acceptedMax ?? ACCEPTED_MOST,
+    });
   }
 
   #createProber(): Prober {

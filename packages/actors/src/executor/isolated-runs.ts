@@ -2,15 +2,19 @@
  * Runs marked requests again in isolation, in idle time (docs/algorithms.md, B9). The time of a single request can't be
  * seen in a batch.
  *
- *   AR1. An isolated run begins only in time that the ranker gave, and only while nothing is accepted (T4): no
+ *   ISOLATED-1. An isolated run begins only in time that the ranker gave, and only while nothing is accepted (T4): no
  *        candidate was due then.
- *   AR2. On each accelerator isolated runs take at most `share` of the time, and shadow copies SHADOW_SHARE: a batch
+ *   ISOLATED-2. On each accelerator isolated runs take at most `share` of the time, and shadow copies SHADOW_SHARE: a
+ *               batch
  *        that arrives during one waits for it.
- *   AR3. Neither the choice of the next row nor the time asked for it depends on how long that row takes: that would
+ *   ISOLATED-3. Neither the choice of the next row nor the time asked for it depends on how long that row takes: that
+ *               would
  *        bias the samples.
- *   AR4. While there is no idle time for isolated runs, the isolated time of a request is computed from its length
+ *   ISOLATED-4. While there is no idle time for isolated runs, the isolated time of a request is computed from its
+ *               length
  *        (LengthModel), so samples come either way.
- *   AR5. Some of a model's samples run twice: only that shows how much the time of one request varies by itself. A
+ *   ISOLATED-5. Some of a model's samples run twice: only that shows how much the time of one request varies by itself.
+ *               A
  *        model whose inputs are declared to vary is known to be dynamic, and needs no second runs.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
@@ -61,7 +65,7 @@ export interface IsolatedRunsOptions {
   /** The model as it is loaded here. */
   readonly modelOf: (thread: ThreadId) => CatalogModel | undefined;
   readonly mayAsk: () => boolean;
-  /** AR2; 0: no isolated runs. */
+  /** ISOLATED-2; 0: no isolated runs. */
   readonly share: number;
   readonly onOccupied: (slot: GpuSlot, freeAt: Instant) => void;
 }
@@ -75,13 +79,14 @@ const KEPT_FOR = seconds(60);
 const RECENT = 32;
 /** Models whose recent runs are remembered. */
 const MODELS_TIMED = 4_096;
-/** AR2: an operator who compares versions wants results within minutes, and ends the comparison then. */
+/** ISOLATED-2: an operator who compares versions wants results within minutes, and ends the comparison then. */
 const SHADOW_SHARE = 0.2;
 /** Factor on l(1) before anything is measured, since runs often exceed it. */
 const UNSURE = 1.2;
 
 /**
- * AR5: every second of the first samples, by which a model is first judged, runs twice; later one in REPEATED_EVERY.
+ * ISOLATED-5: every second of the first samples, by which a model is first judged, runs twice; later one in
+ * REPEATED_EVERY.
  */
 const REPEATED_OFTEN = 30;
 const REPEATED_EVERY = 8;
@@ -107,7 +112,7 @@ export class IsolatedRuns {
   readonly #lengths = new LengthModel();
   readonly #hunger: IdleHunger;
   readonly #told = new Map<ThreadId, { samples: Sample[]; batches: Batch[]; pairs: Pair[] }>();
-  /** AR5: number of samples that ran in isolation, by thread. */
+  /** ISOLATED-5: number of samples that ran in isolation, by thread. */
   readonly #sampled = new Map<ThreadId, number>();
   readonly #alarm: Alarm;
   #armed = false;
@@ -186,7 +191,10 @@ export class IsolatedRuns {
     this.#arm(this.#now());
   }
 
-  /** AR4: learns from the longest members of a batch how time depends on length, if the model's inputs have lengths. */
+  /**
+   * ISOLATED-4: learns from the longest members of a batch how time depends on length, if the model's inputs have
+   * lengths.
+   */
   #noteLongest(run: Run, outcomes: readonly RunOutcome[]): void {
     const { thread } = run.batch;
     const costs = run.model.times?.buckets[bucketOf(thread)]?.costs;
@@ -199,7 +207,10 @@ export class IsolatedRuns {
     });
   }
 
-  /** AR4: computes samples of a batch's marked members from their lengths, while rows wait too long for idle time. */
+  /**
+   * ISOLATED-4: computes samples of a batch's marked members from their lengths, while rows wait too long for idle
+   * time.
+   */
   #reckon(run: Run, { wanted, rows }: MarkedBatch, outcomes: readonly RunOutcome[]): void {
     const { thread } = run.batch;
     const { spec, times } = run.model;
@@ -299,7 +310,7 @@ export class IsolatedRuns {
     return undefined;
   }
 
-  /** AR3: asks for as long as the longest of the recent runs. */
+  /** ISOLATED-3: asks for as long as the longest of the recent runs. */
   #takes({ thread }: ShelfRow): Micros {
     const recent = this.#recent.get(thread) ?? [];
     const profiled = this.#options.modelOf(thread)?.status?.profiles[bucketOf(thread)]?.[0]?.latency ?? millis(1);
@@ -314,7 +325,7 @@ export class IsolatedRuns {
     const now = clock.now();
     const state = this.#stateOf(slot);
     const isIdle = !state.running && slot.accepted === 0 && slot.freeAt(now) <= now;
-    // AR1; otherwise the time is given back.
+    // ISOLATED-1; otherwise the time is given back.
     const mayRun = !this.#stopped && isIdle && now <= validUntil && grantSeq === sequence(gpu);
     const next = mayRun ? this.#first(now) : undefined;
     if (next === undefined) return onOccupied(slot, slot.freeAt(now));
@@ -390,7 +401,7 @@ export class IsolatedRuns {
     return told;
   }
 
-  /** AR5: whether a sample runs twice, independent of its time (AR3). */
+  /** ISOLATED-5: whether a sample runs twice, independent of its time (ISOLATED-3). */
   #isRepeated({ thread, isSample }: ShelfRow): boolean {
     const model = this.#options.modelOf(thread);
     if (!isSample || model === undefined || paddedAxes(model.spec).length > 0) return false;

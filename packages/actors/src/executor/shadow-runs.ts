@@ -1,10 +1,11 @@
 /**
  * Shadow traffic: runs copies of answered requests on another version too, in idle time, and compares the outputs.
  *
- *   SR1. Nothing of it is ever sent to a publisher, and no request waits for it: copies run in isolation, in time that
- *        the ranker gives (AR1), and are the first to find no room.
- *   SR2. Only answered requests are copied: the outputs of a copy are compared with those that were sent.
- *   SR3. Both versions have the same row layout, so that a copy is the very row (T2); otherwise nothing is copied.
+ *   SHADOW-1. Nothing of it is ever sent to a publisher, and no request waits for it: copies run in isolation, in time
+ *             that
+ *        the ranker gives (ISOLATED-1), and are the first to find no room.
+ *   SHADOW-2. Only answered requests are copied: the outputs of a copy are compared with those that were sent.
+ *   SHADOW-3. Both versions have the same row layout, so that a copy is the very row (T2); otherwise nothing is copied.
  */
 import type { RunOutcome } from "@tutti/ports/engine";
 import {
@@ -185,7 +186,7 @@ export class ShadowRuns {
       const zero = { copied: 0, ran: 0, compared: 0, differ: 0, left: 0, runUs: 0, differenceMost: 0, credit: 0 };
       this.#tallies.set(name, (tally = { name: model.spec.name, spec: model.spec, ...zero }));
     }
-    return isSameLayout(spec, tally.spec) ? { tally, shadow } : undefined; // SR3
+    return isSameLayout(spec, tally.spec) ? { tally, shadow } : undefined; // SHADOW-3
   }
 
   #forgetGone(): void {

@@ -63,7 +63,7 @@ test("a run that is past its deadline is the engine's end, to the microsecond, a
   expect(ended).toEqual([]);
 });
 
-test("a batch that waits behind others has its whole time from when it can start (W1)", () => {
+test("a batch that waits behind others has its whole time from when it can start (WATCH-1)", () => {
   for (const model of ["a", "b", "c"]) run(model);
   pass(millis(90));
   inner.finish();
@@ -83,7 +83,7 @@ test("a load has a deadline of its own", () => {
   expect(deaths).toMatchObject([{ model: "big", doing: "load", how: "hung" }]);
 });
 
-test("a fault that the engine reports is its end too, and its caller hears nothing of it (W3)", () => {
+test("a fault that the engine reports is its end too, and its caller hears nothing of it (WATCH-3)", () => {
   run("a");
   run("b");
   inner.finish({ kind: "failed", reason: "device lost", fault: true });
@@ -129,7 +129,7 @@ function stalling(limit: Micros) {
   return { dead, firesAfter };
 }
 
-test("a process that was stopped in mid-run gives the run a whole deadline after it wakes (W2)", () => {
+test("a process that was stopped in mid-run gives the run a whole deadline after it wakes (WATCH-2)", () => {
   const { dead, firesAfter } = stalling(millis(100));
   for (let stops = 0; stops < 5; stops++) firesAfter(seconds(2));
   expect(dead).toEqual([]);

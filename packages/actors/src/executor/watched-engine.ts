@@ -2,11 +2,12 @@
  * An engine with a detected end: a fault that it reports, or a missed deadline of a run or load. A run can't be
  * cancelled, so in both cases the executor must end and be restarted.
  *
- *   W1. A deadline counts from when the engine can have begun: it takes runs and loads one at a time, in the order
+ *   WATCH-1. A deadline counts from when the engine can have begun: it takes runs and loads one at a time, in the order
  *       given.
- *   W2. A stall of this process (SIGSTOP, a machine that sleeps) is not the engine's fault: after it the whole deadline
+ *   WATCH-2. A stall of this process (SIGSTOP, a machine that sleeps) is not the engine's fault: after it the whole
+ *            deadline
  *       begins again.
- *   W3. `onDead` is called once; after that no run or load reports an outcome.
+ *   WATCH-3. `onDead` is called once; after that no run or load reports an outcome.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
@@ -104,11 +105,11 @@ export class WatchedEngine implements Engine {
     return job;
   }
   #end(job: Job, outcome: LoadOutcome | RunOutcome, tell: () => void): void {
-    if (this.#dead) return; // W3
+    if (this.#dead) return; // WATCH-3
     if (outcome.kind === "failed" && outcome.fault === true) return this.#die(job, "crashed", outcome.reason);
     const index = this.#jobs.indexOf(job);
     this.#jobs.splice(index, 1);
-    if (index === 0) this.#watchHead(); // W1
+    if (index === 0) this.#watchHead(); // WATCH-1
     tell();
   }
 
@@ -130,7 +131,8 @@ export class WatchedEngine implements Engine {
     this.#armedFor = NEVER;
     const [job] = this.#jobs;
     if (job === undefined || this.#dead) return;
-    // W2. Renewals are bounded: runs that hang fill the processors, so a process that waits for one is late again and
+    // WATCH-2. Renewals are bounded: runs that hang fill the processors, so a process that waits for one is late again
+    //          and
     //     again.
     if (late > STALL && (late >= job.limit || job.renewals++ < RENEWALS)) this.#startedAt = now;
     const dueAt = after(this.#startedAt, job.limit);

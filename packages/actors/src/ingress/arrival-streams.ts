@@ -47,10 +47,11 @@ export interface ArrivalStreamsOptions {
  * Sends arrivals to each ModelThread, numbered without gaps per (thread, term). A lost message is thus noticed and
  * asked for. When a model's lease moves, the new holder gets the requests that no executor has pulled yet.
  *
- *   L1. A request that an executor has pulled is not sent again while that executor lives: it would run twice. A
+ *   STREAM-1. A request that an executor has pulled is not sent again while that executor lives: it would run twice. A
  *       request that was sent to an executor with its batch is sent again: nobody knows whether the executor has
  *       accepted the batch, and a batcher that has lost the model puts nothing back.
- *   L2. A request is an orphan if the present holder of its model doesn't know of it: when its executor dies, only this
+ *   STREAM-2. A request is an orphan if the present holder of its model doesn't know of it: when its executor dies,
+ *             only this
  *       ingress sends it again.
  */
 export class ArrivalStreams {
@@ -116,7 +117,7 @@ export class ArrivalStreams {
 
   /**
    * The lease of a model moved. Every request that no living executor has pulled is sent to the new holder under its
-   * term (L1).
+   * term (STREAM-1).
    */
   moved(model: CatalogModel): void {
     if (model.lease === undefined) return;
@@ -187,14 +188,14 @@ export class ArrivalStreams {
     this.arrive(held, lane.lease);
   }
 
-  /** L2: marks the request as an orphan. */
+  /** STREAM-2: marks the request as an orphan. */
   orphan(held: PendingRequest): void {
     held.toldTerm = 0;
     const executor = held.executor as ActorKey;
     this.#orphansOf.set(executor, later(held.deadline, this.#orphansOf.get(executor) ?? held.deadline));
   }
 
-  /** Whether this ingress must detect the death of the executor (L2). */
+  /** Whether this ingress must detect the death of the executor (STREAM-2). */
   watches(executor: ActorKey): boolean {
     return this.#orphansOf.has(executor);
   }

@@ -36,7 +36,7 @@ export class IngressFigures {
   readonly refused = new Map<ErrorCode, number>();
   requests = 0;
   ok = 0;
-  /** Answers after the publisher's deadline; there are none while the timer of I1 works. */
+  /** Answers after the publisher's deadline; there are none while the timer of INGRESS-1 works. */
   late = 0;
   /** Results for a request that is gone, or from an executor that had not pulled it. */
   strayResults = 0;

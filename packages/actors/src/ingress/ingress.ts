@@ -1,11 +1,13 @@
 /**
  * The ingress: accepts requests, holds their inputs until they are answered, and gives each publisher its one answer.
  *
- *   I1. Every held request has a timer. Whatever happens elsewhere, it is answered at its deadline + d_resp, and no
+ *   INGRESS-1. Every held request has a timer. Whatever happens elsewhere, it is answered at its deadline + d_resp, and
+ *              no
  *       more than ANSWERED_WITHIN after the deadline (T1).
- *   I2. A request is answered by taking it out of the pending requests; later outcomes find nothing and are counted
+ *   INGRESS-2. A request is answered by taking it out of the pending requests; later outcomes find nothing and are
+ *              counted
  *       (T1).
- *   I3. Only an executor that pulled a request, with a token that its batcher signed, may answer it (T2).
+ *   INGRESS-3. Only an executor that pulled a request, with a token that its batcher signed, may answer it (T2).
  */
 import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
 import type { Alarm, Stop } from "@tutti/ports/clock";
@@ -397,7 +399,7 @@ class Ingress implements Actor {
     this.#arrivalStreams.arrive(held, holder);
   }
 
-  /** The one place where a held request gets its answer (I2). */
+  /** The one place where a held request gets its answer (INGRESS-2). */
   #settle(held: PendingRequest, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
     // A settled request settles the siblings of its pipeline too, perhaps before their turn.
     if (this.#pending.get(held.seq) !== held) return;
@@ -435,7 +437,7 @@ class Ingress implements Actor {
     this.#timer.set(next);
   }
 
-  /** I1: answers all requests whose timer is due, the anchor of T1. */
+  /** INGRESS-1: answers all requests whose timer is due, the anchor of T1. */
   #onTimer(): void {
     const now = this.#ports.clock.now();
     for (let held = this.#pending.due(now); held !== undefined; held = this.#pending.due(now)) {
@@ -452,7 +454,7 @@ class Ingress implements Actor {
     this.#armTimer();
   }
 
-  /** Cancels a request. One that runs can't be stopped; its result finds nothing (I2). */
+  /** Cancels a request. One that runs can't be stopped; its result finds nothing (INGRESS-2). */
   #cancel(held: PendingRequest): void {
     if (held.executor === 0) this.#arrivalStreams.withdraw(held);
     this.#settle(held, cancelledError());

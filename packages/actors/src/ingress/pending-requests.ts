@@ -38,7 +38,7 @@ export interface PendingRequest {
   arrivalSeq: number;
   /**
    * The term under which its arrival was sent. It is 0 if the present holder of the model doesn't know of the request
-   * (ArrivalStreams, L2).
+   * (ArrivalStreams, STREAM-2).
    */
   toldTerm: number;
   /** Whether it was sent again, after a pull refused for an unknown secret or a batch that ran without it. */

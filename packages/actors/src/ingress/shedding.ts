@@ -51,9 +51,11 @@ export const areShares = ({ thread, term, classes }: Told): boolean =>
  * Refuses requests that an overloaded ModelThread would refuse anyway, by the shares that its batcher publishes
  * (docs/algorithms.md, A12). A refusal here saves a decoding, a place in memory and two messages.
  *
- *   S1. Shares are accepted only from the batcher that holds the model, and expire after a quarter of a second: without
+ *   SHED-1. Shares are accepted only from the batcher that holds the model, and expire after a quarter of a second:
+ *           without
  *       news every request is admitted.
- *   S2. Refusals are reported to the batcher, which would otherwise take the admitted requests for the whole demand.
+ *   SHED-2. Refusals are reported to the batcher, which would otherwise take the admitted requests for the whole
+ *           demand.
  */
 export class Shedding {
   readonly #runtime: ActorRuntime;
@@ -117,7 +119,7 @@ export class Shedding {
   }
 
   #onTold({ thread, term, classes }: SharesTold, sender: ActorKey): void {
-    if (!this.#holds(thread, sender, term)) return; // S1
+    if (!this.#holds(thread, sender, term)) return; // SHED-1
     const before = this.#lanes.get(thread);
     if (classes.length === 0 && before === undefined) return;
     const now = new Map<number, Class>();
@@ -142,7 +144,7 @@ export class Shedding {
       );
   }
 
-  /** S2. */
+  /** SHED-2. */
   #report(): void {
     this.#isReporting = false;
     const now = this.#clock.now();

@@ -1,6 +1,6 @@
 /**
- * R3 of the ranker: proof that all messages sent to it some time ago have arrived. Its messages to itself, and the
- * answers to its grants, come back in the order of everything else. So a leader that was stopped and wakes sees a
+ * RANKER-3 of the ranker: proof that all messages sent to it some time ago have arrived. Its messages to itself, and
+ * the answers to its grants, come back in the order of everything else. So a leader that was stopped and wakes sees a
  * successor's announcement before it grants (docs/architecture.md, 8).
  */
 import { ALWAYS, type Instant, before, later, micros, millis } from "@tutti/units";

@@ -76,7 +76,7 @@ test("one of two rankers leads; when it is suspected the other takes the lease, 
   expect(second.leader).toBe(undefined);
 });
 
-test("a takeover that the store refused is tried again for as long as the leader is suspected (L1)", () => {
+test("a takeover that the store refused is tried again for as long as the leader is suspected (LEASE-1)", () => {
   const { run, told, ranker, faulty } = world();
   ranker(FIRST);
   run();
@@ -107,7 +107,7 @@ test("a spare that is not the first leaves the lease to the one that is, and tak
 });
 
 test.each([
-  ["a leader that is heard again is suspected no more (L1)", (lease: LeaseHolder) => lease.heard(FIRST)],
+  ["a leader that is heard again is suspected no more (LEASE-1)", (lease: LeaseHolder) => lease.heard(FIRST)],
   [
     "what a server said of the leader while it ended counts no more once it is back",
     (lease: LeaseHolder) => lease.reconnected(),
@@ -130,7 +130,7 @@ test.each([
   expect(told).toEqual(["11 leads 1"]);
 });
 
-test("who was written into the lease leads, also when the answer to its writing was lost (L2)", () => {
+test("who was written into the lease leads, also when the answer to its writing was lost (LEASE-2)", () => {
   const { run, told, ranker, faulty } = world();
   ranker(
     FIRST,
@@ -157,7 +157,7 @@ test("who learns of its success after another has succeeded it does not lead", (
   expect(lease.leader).toEqual({ key: OTHER, epoch: 2 });
 });
 
-test("a lease that cannot be read is nobody's: it is taken, and whoever led before is deposed (L3, T8)", () => {
+test("a lease that cannot be read is nobody's: it is taken, and whoever led before is deposed (LEASE-3, T8)", () => {
   for (const junk of ["", "{", "null", "7", '{"ranker":"x"}', '{"ranker":-1}', '{"ranker":1.5}', "\u0000"]) {
     const { run, told, warnings, ranker, write, store } = world();
     ranker(FIRST);
@@ -235,7 +235,7 @@ test("a leader that is told of a newer epoch which nobody has leads again under 
   expect(told).toEqual(["11 leads 1", "11 deposed 1", "11 leads 2"]);
 });
 
-describe("who follows a leader that yields (L4)", () => {
+describe("who follows a leader that yields (LEASE-4)", () => {
   function following() {
     const { run, told, ranker } = world();
     ranker(FIRST);

@@ -24,8 +24,8 @@ export interface LeaseHolderOptions {
   /** Called when the store is asked for the lease of the leader with that epoch (0: there is no leader). */
   readonly onAsk?: (epoch: number) => void;
   /**
-   * L4: calls `prepared` once everything is known that a successor of the leader with that epoch needs. Default: at
-   * once.
+   * LEASE-4: calls `prepared` once everything is known that a successor of the leader with that epoch needs. Default:
+   * at once.
    */
   readonly prepare?: (epoch: number, prepared: () => void) => void;
   readonly onLead: (epoch: number) => void;
@@ -66,11 +66,13 @@ const NO_REVISION = Number.MAX_SAFE_INTEGER;
  * which fences earlier leaders (T5). A running leader does not need the store: only the success of another ranker
  * deposes it.
  *
- *   L1. A suspected leader stays suspected until it is heard again or another leads: a takeover that the store refused
+ *   LEASE-1. A suspected leader stays suspected until it is heard again or another leads: a takeover that the store
+ *            refused
  *       is tried again.
- *   L2. The holder of the lease in the store leads, even if the answer to its own write was lost.
- *   L3. An unreadable lease has no holder.
- *   L4. The successor of a leader that yields is in no hurry, since that one goes on granting: it asks for the lease
+ *   LEASE-2. The holder of the lease in the store leads, even if the answer to its own write was lost.
+ *   LEASE-3. An unreadable lease has no holder.
+ *   LEASE-4. The successor of a leader that yields is in no hurry, since that one goes on granting: it asks for the
+ *            lease
  *       when it could grant at once, or after PREPARES_WITHIN.
  */
 export class LeaseHolder {
@@ -145,7 +147,7 @@ export class LeaseHolder {
     });
   }
 
-  /** L4. */
+  /** LEASE-4. */
   #prepare(): void {
     const { prepare } = this.#options;
     if (prepare === undefined) return;
@@ -175,7 +177,7 @@ export class LeaseHolder {
     if (this.#preparing >= 0) this.#waitNoMore();
   }
 
-  /** L1. */
+  /** LEASE-1. */
   heard(holder: ActorKey): void {
     if (holder === this.#holder) this.#acquit();
   }
@@ -221,12 +223,12 @@ export class LeaseHolder {
     this.#acquit();
     this.#holder = this.#holderIn(value);
     if (this.#holder === this.#options.self)
-      this.#lead(revision); // L2
+      this.#lead(revision); // LEASE-2
     else if (this.#epoch > 0) this.#stepDown();
     this.#takeIfDue();
   }
 
-  /** L3. */
+  /** LEASE-3. */
   #holderIn(value: Uint8Array | undefined): ActorKey | 0 {
     if (value === undefined) return 0;
     const holder = rankerIn(value);

@@ -2,15 +2,18 @@
  * The ranker: one RankThread while it leads, none while it is a spare. It knows when each accelerator is free and which
  * candidates wait.
  *
- *   R1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at once.
+ *   RANKER-1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at
+ *             once.
  *       One that asked for a successor grants until it hears the successor; executors hear it at the same moment, and
  *       accept only its grants from then on (T5).
- *   R2. Its state is soft: after taking the lead it is rebuilt from the messages of executors and batchers, collected
+ *   RANKER-2. Its state is soft: after taking the lead it is rebuilt from the messages of executors and batchers,
+ *             collected
  *       from the moment at which it asks for the lease (standby-state.ts).
- *   R3. It grants only while something that it sent recently has come back (leadership-check.ts): it has then seen
+ *   RANKER-3. It grants only while something that it sent recently has come back (leadership-check.ts): it has then
+ *             seen
  *       everything that was sent to it before, also a successor's announcement. A leader that was stopped and wakes
  *       finds out first (docs/architecture.md, 8).
- *   R4. It counts only its own sub-cluster: accelerators that name it, and models that are placed in it.
+ *   RANKER-4. It counts only its own sub-cluster: accelerators that name it, and models that are placed in it.
  */
 import type { Subscription } from "@tutti/ports/bus";
 import type { Alarm, Stop } from "@tutti/ports/clock";
@@ -296,7 +299,7 @@ class Ranker implements Actor, RankEffects {
 
   /**
    * The epoch under which we grant, that of the lease. If we asked for a successor, it is the one that we had, until
-   * the successor is heard (R1).
+   * the successor is heard (RANKER-1).
    */
   get #epoch(): number {
     return this.#rank?.epoch ?? 0;
@@ -310,7 +313,7 @@ class Ranker implements Actor, RankEffects {
     this.#onAlarm();
   }
 
-  /** R3. */
+  /** RANKER-3. */
   #onAlarm(): void {
     this.#armedFor = NEVER;
     if (this.#rank === undefined) return;

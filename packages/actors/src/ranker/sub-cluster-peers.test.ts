@@ -28,7 +28,7 @@ test.for([
   expect(among(...peers).hasRankers).toBe(peers.some(({ subCluster }) => subCluster === "s1"));
 });
 
-test("an executor belongs to whose sub-cluster one of its accelerators serves, a batcher to all, a ranker to its own (R4)", () => {
+test("an executor belongs to whose sub-cluster one of its accelerators serves, a batcher to all, a ranker to its own (RANKER-4)", () => {
   const own = among();
   const peer = (role: Role, more: object): boolean => own.has({ key: 7 as ActorKey, role, ...more } as Heartbeat);
   expect([peer("batcher", {}), peer("ranker", {}), peer("ranker", { subCluster: "s1" })]).toEqual([true, false, true]);

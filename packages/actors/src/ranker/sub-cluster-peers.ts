@@ -2,7 +2,7 @@ import { DEFAULT_SUB_CLUSTER, type Heartbeat } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 import type { ActorRuntime } from "../actor-runtime.ts";
 
-/** R4: the members of a ranker's sub-cluster. Batchers belong to all sub-clusters. */
+/** RANKER-4: the members of a ranker's sub-cluster. Batchers belong to all sub-clusters. */
 export class SubClusterPeers {
   readonly #runtime: ActorRuntime;
   readonly #self: ActorKey;

@@ -75,7 +75,7 @@ test("an operator hears of every process that an agent keeps", async () => {
   expect(agents).toMatchObject([{ agent: KEY, host: "h", processes: [PROCESS, { name: "ranker-1" }] }]);
 });
 
-test("an order is performed once, however often it is repeated, and its progress and end are told (G1, G2)", async () => {
+test("an order is performed once, however often it is repeated, and its progress and end are told (AGENT-1, AGENT-2)", async () => {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
   processManager.working = async ({ report }) => {
     report("starts");
@@ -90,7 +90,7 @@ test("an order is performed once, however often it is repeated, and its progress
   expect(texts).toEqual(["starts", "is ready"]);
 });
 
-test("a second order is refused while the first is worked on, and taken afterwards (G1)", async () => {
+test("a second order is refused while the first is worked on, and taken afterwards (AGENT-1)", async () => {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
   processManager.working = () => held;
   const first = order("ranker-0");
@@ -148,7 +148,7 @@ test("without following, a log ends by itself, in as many messages as it takes",
   ]);
 });
 
-test("nothing that can be sent stops an agent: it answers afterwards as before (G3)", async () => {
+test("nothing that can be sent stops an agent: it answers afterwards as before (AGENT-3)", async () => {
   const stranger = network.connect({ name: "stranger" });
   const subjects = subjectsOf("c");
   const anything = fc.oneof(

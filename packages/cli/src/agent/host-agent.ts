@@ -1,9 +1,10 @@
 /**
  * The agent of one host: it reports actors' processes, and restarts, drains and logs them on operators' orders.
  *
- *   G1. One order at a time; a second is refused. A repeated order counts once.
- *   G2. An accepted order is reported on at least once a second, and ends with one message that says so.
- *   G3. An agent survives every message: malformed ones are counted, and no sender can make it exceed its bounds (T7,
+ *   AGENT-1. One order at a time; a second is refused. A repeated order counts once.
+ *   AGENT-2. An accepted order is reported on at least once a second, and ends with one message that says so.
+ *   AGENT-3. An agent survives every message: malformed ones are counted, and no sender can make it exceed its bounds
+ *            (T7,
  *       T8).
  */
 import type { Bus, Subscription } from "@tutti/ports/bus";
@@ -162,7 +163,7 @@ export class HostAgent {
       });
   }
 
-  /** G2 */
+  /** AGENT-2 */
   #beat(): void {
     if (this.#working === undefined) return;
     const { operator, ask } = this.#working;

@@ -13,7 +13,7 @@ function lineFrom(prng: Prng): [number, number] {
 }
 
 test.for([1, 2, 3])(
-  "the kinetic tournament takes what a scan takes, whatever was inserted, removed, changed and rebased (P1), seed %i",
+  "the kinetic tournament takes what a scan takes, whatever was inserted, removed, changed and rebased (PRIORITY-1), seed %i",
   (seed) => {
     const prng = new Prng(seed);
     const [kinetic, scan] = [new KineticTournament(), new Scan()];

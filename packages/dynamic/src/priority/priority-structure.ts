@@ -1,9 +1,10 @@
 /**
  * Requests of one queue by score, where each score is a line α·x + β in a growing x (docs/algorithms.md, B5 and B7).
  *
- *   P1. `popBest` takes the k lines of highest value at x; equal values by earlier deadline, then by order. The result
+ *   PRIORITY-1. `popBest` takes the k lines of highest value at x; equal values by earlier deadline, then by order. The
+ *               result
  *       is the same as the scan's, whatever happened before.
- *   P2. x only grows between two calls of `rebase`.
+ *   PRIORITY-2. x only grows between two calls of `rebase`.
  */
 export interface PriorityStructure {
   readonly size: number;

@@ -38,7 +38,7 @@ test("what came within ten minutes is kept in the order of time, whatever ingres
   expect([...record.since(at(1.65)).at]).toEqual([at(1.7)]);
 });
 
-test("the record holds what a naive list would, up to its bounds in number and in time (AR1)", () => {
+test("the record holds what a naive list would, up to its bounds in number and in time (RECORD-1)", () => {
   const report = fc.record({
     gapS: fc.integer({ min: 0, max: 120 }),
     agos: fc.array(fc.nat(SECOND), { maxLength: 40 }),

@@ -2,7 +2,8 @@
  * Arrivals of the last ten minutes: time, model, application and SLO of each. No inputs. Recorded all the time, so that
  * a replay can look back.
  *
- *   AR1. Bounded (T7): at most `ARRIVALS_KEPT_MAX` arrivals in a ring of typed columns, and `STREAMS_KEPT_MAX` (model,
+ *   RECORD-1. Bounded (T7): at most `ARRIVALS_KEPT_MAX` arrivals in a ring of typed columns, and `STREAMS_KEPT_MAX`
+ *             (model,
  *        application, SLO); the oldest arrivals go first, and arrivals without a stream are only counted.
  */
 import { type StatsReported, type StreamArrivals, readArrivals } from "@tutti/protocol";

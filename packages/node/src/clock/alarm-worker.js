@@ -1,6 +1,6 @@
 /**
- * The alarm worker: a thread that sleeps until shortly before the next alarm of its process and then wakes the main
- * thread. Plain JavaScript, so that it starts in a few milliseconds, built or not, and without a compiler of its own.
+ * The alarm worker: a thread that wakes the main thread shortly before the next alarm of its process. Plain JavaScript,
+ * so that it starts in a few milliseconds, built or not, and without a compiler of its own.
  *
  * It shares three int32 words with the main thread. `seq` counts the settings that concern it (it waits on this word,
  * so a setting wakes it). `target` is when to wake the main thread (monotonic microseconds modulo 2^32). `armed` is 0

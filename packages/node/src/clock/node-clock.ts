@@ -2,11 +2,13 @@
  * NodeClock: real time for one process. One monotonic counter anchored to the wall clock, one heap of all alarms, one
  * worker thread that sleeps until shortly before the first of them (docs/architecture.md, 5 and 8).
  *
- *   C1. `now()` never steps back, and slews by 500 ppm at most (AnchoredTime).
- *   C2. An alarm fires once per setting, never before its instant; a setting in the past counts as set to now.
- *   C3. Alarms fire in order of (instant, insertion), and alarms set by their callbacks fire in a later turn, so that
+ *   CLOCK-1. `now()` never steps back, and slews by 500 ppm at most (AnchoredTime).
+ *   CLOCK-2. An alarm fires once per setting, never before its instant; a setting in the past counts as set to now.
+ *   CLOCK-3. Alarms fire in order of (instant, insertion), and alarms set by their callbacks fire in a later turn, so
+ *            that
  *       the event loop never starves.
- *   C4. Without armed alarms the process only re-anchors every few seconds; the main thread never spins longer than
+ *   CLOCK-4. Without armed alarms the process only re-anchors every few seconds; the main thread never spins longer
+ *            than
  *       SPIN_MAX_US at once.
  */
 import { writeFileSync } from "node:fs";
@@ -210,7 +212,7 @@ export class NodeClock implements Clock {
     try {
       for (let key = this.#heap.topKey; key >= 0; key = this.#heap.topKey) {
         const at = this.#heap.topPriority;
-        if (at > spinUntil || (this.#insertedAs[key] ?? 0) >= insertionsBefore) break; // C3, C4
+        if (at > spinUntil || (this.#insertedAs[key] ?? 0) >= insertionsBefore) break; // CLOCK-3, CLOCK-4
         while (now < at) now = this.now();
         const fire = this.#fires[key];
         this.#heap.pop();

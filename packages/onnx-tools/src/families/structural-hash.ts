@@ -2,9 +2,11 @@
  * Hashes a graph by its computation, node by node, whatever its names are. A value's hash is that of the operator which
  * makes it, its attributes and the hashes of its inputs, down to the inputs of the graph and the bytes of the weights.
  *
- *   H1. Equal hashes mean equal values for equal inputs, under equal operator sets. The converse need not hold, and its
+ *   HASH-1. Equal hashes mean equal values for equal inputs, under equal operator sets. The converse need not hold, and
+ *           its
  *       failure costs only what could have been shared.
- *   H2. What can't be known (weights in another file, operators of the model's own, random numbers) gets a unique hash,
+ *   HASH-2. What can't be known (weights in another file, operators of the model's own, random numbers) gets a unique
+ *           hash,
  *       so that it is never shared.
  */
 import { createHash } from "node:crypto";
@@ -42,7 +44,7 @@ export interface HashedGraph {
   readonly opsets: string;
 }
 
-/** @param salt - distinguishes this model's unique hashes (H2) from those of other models */
+/** @param salt - distinguishes this model's unique hashes (HASH-2) from those of other models */
 export function hashGraph(model: ModelProto, salt: string): HashedGraph {
   return new GraphHasher(model, salt).hashed();
 }
@@ -219,7 +221,7 @@ class GraphHasher {
       : digest(["tensor", String(tensor.dataType), tensor.dims.join(), bytes]);
   }
 
-  /** A hash that no other value has (H2). */
+  /** A hash that no other value has (HASH-2). */
   #unique(): string {
     return `own ${this.#salt} ${this.#own++}`;
   }

@@ -188,7 +188,7 @@ test("parts sum to a whole, rates are served in full, each part passes its tests
       expect(partitionThoroughly(models, { executors })).toBeDefined();
       for (const parts of found.executors) {
         expect(parts.reduce((sum, { size }) => sum + size, 0)).toBe(100);
-        // A trial that failed leaves its executor whole (EP2).
+        // A trial that failed leaves its executor whole (PARTITION-2).
         if (parts.length === 2 && found.attempt.splits === undefined)
           expect(parts.some(({ plan }) => plan !== undefined)).toBe(true);
       }

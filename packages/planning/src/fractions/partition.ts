@@ -2,9 +2,10 @@
  * Elastic partitioning: places models on parts of accelerators. Accelerators are split where that is efficient, and
  * models share the parts that are left in time (gpulet, algorithm 1; docs/algorithms.md, D3).
  *
- *   EP1. The parts of an executor sum to 100 and are at most two. On success the served rates of a model sum to its
+ *   PARTITION-1. The parts of an executor sum to 100 and are at most two. On success the served rates of a model sum to
+ *                its
  *        rate.
- *   EP2. A trial that fails leaves no trace.
+ *   PARTITION-2. A trial that fails leaves no trace.
  */
 import {
   type FactorOf,

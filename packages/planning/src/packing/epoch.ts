@@ -2,7 +2,7 @@
  * The next epoch's plan from this one's: as few loads and unloads as the new rates allow (Nexus §6.1;
  * docs/algorithms.md, C4).
  *
- *   E1. Equal rates move nothing; a stream whose rate changed by less than 3 % on nodes that can bear it stays.
+ *   EPOCH-1. Equal rates move nothing; a stream whose rate changed by less than 3 % on nodes that can bear it stays.
  */
 import { type Obstacle, type PackedNode, type Share, dedicated, fittedOr } from "./node.ts";
 import { type PackingOptions, type PackingPlan, bestFit, place } from "./pack.ts";
@@ -55,14 +55,14 @@ export function nextEpoch(before: PackingPlan, streams: readonly Stream[], optio
   const nextId = before.nodes.reduce((most, { id }) => Math.max(most, id), -1) + 1;
   const placed = place(unplaced, nodes, options, nextId);
   // Once more: what was placed changed the nodes, and what can be released now would be released, and moved, by an
-  // epoch of equal rates (E1).
+  // epoch of equal rates (EPOCH-1).
   const settled = [...placed.nodes];
   consolidate(settled, options);
   const plan = { ...placed, nodes: settled };
   return { ...plan, ...movesBetween(before, plan) };
 }
 
-/** E1. Little changes are taken where the streams are, if their nodes still fit. */
+/** EPOCH-1. Little changes are taken where the streams are, if their nodes still fit. */
 function staysAsItIs(drafts: readonly Draft[], stream: Stream, { memory = Infinity, onStep }: PackingOptions): boolean {
   const placed = placedRate(drafts, stream);
   if (placed === 0 || Math.abs(stream.rate - placed) >= STILL * placed) return false;

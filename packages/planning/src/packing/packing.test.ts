@@ -179,7 +179,7 @@ test("nodes keep their cycles, SLOs and memory, and every stream is served in fu
   );
 });
 
-test("a sequence of epochs keeps all that, and equal rates move nothing (E1)", () => {
+test("a sequence of epochs keeps all that, and equal rates move nothing (EPOCH-1)", () => {
   const factors = fc.array(fc.array(fc.double({ min: 0, max: 3, noNaN: true }), { minLength: 8, maxLength: 8 }), {
     maxLength: 5,
   });
@@ -200,7 +200,7 @@ test("a sequence of epochs keeps all that, and equal rates move nothing (E1)", (
   fc.assert(keeps, { seed: 1, path: "666", numRuns: 1 });
 });
 
-test("rates that change by less than 3 % on nodes that can bear it move nothing, but for nodes that are released (E1)", () => {
+test("rates that change by less than 3 % on nodes that can bear it move nothing, but for nodes that are released (EPOCH-1)", () => {
   const factors = fc.array(fc.double({ min: 0.971, max: 1.029, noNaN: true }), { minLength: 8, maxLength: 8 });
   let borne = 0;
   fc.assert(

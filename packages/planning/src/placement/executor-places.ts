@@ -2,12 +2,14 @@
  * Assigns executors to sub-clusters in proportion to the work of their models (docs/architecture.md, 1; requests/s ×
  * l(b*)/b*).
  *
- *   EP1. An executor is only where its memory holds all models, including those that are moving in.
- *   EP2. An executor is taken from a sub-cluster only if another one that stays there has loaded every model that it
+ *   PLACE-1. An executor is only where its memory holds all models, including those that are moving in.
+ *   PLACE-2. An executor is taken from a sub-cluster only if another one that stays there has loaded every model that
+ *            it
  *        serves there. A sub-cluster with models and without executors is given one before anything else. Where every
  *        executor that could hold its models is needed where it is, another one is first sent to relieve it, and it
  *        moves once it can.
- *   EP3. An executor moves only to balance if that brings both sub-clusters closer to their ideal, together by at least
+ *   PLACE-3. An executor moves only to balance if that brings both sub-clusters closer to their ideal, together by at
+ *            least
  *        as many accelerators as it drives: halves don't move back and forth.
  */
 import { type PlacementDraft } from "./placement-draft.ts";
@@ -88,7 +90,7 @@ class Dealing {
   }
 
   /**
-   * Gives an executor to each sub-cluster that has models and none (EP2). The largest needs come first, since few
+   * Gives an executor to each sub-cluster that has models and none (PLACE-2). The largest needs come first, since few
    * executors can hold them.
    */
   giveFirstOnes(): void {
@@ -109,7 +111,7 @@ class Dealing {
   }
 
   /**
-   * Sends an executor to relieve one that could serve this sub-cluster but is needed where it is (EP2).
+   * Sends an executor to relieve one that could serve this sub-cluster but is needed where it is (PLACE-2).
    * @returns whether the relief is on its way, or there already
    */
   #relieve(subCluster: string): boolean {
@@ -162,7 +164,7 @@ class Dealing {
     }
   }
 
-  /** Moves executors only to balance loads (EP3). */
+  /** Moves executors only to balance loads (PLACE-3). */
   balance(): void {
     const movesMax = Math.max(1, Math.floor(MOVING_SHARE * this.#executors.length));
     for (let i = 0; i < movesMax; i++) {
@@ -236,7 +238,7 @@ class Dealing {
   }
 
   /**
-   * Whether an executor may leave (EP2): another one that was there before stays and has loaded the same models, so
+   * Whether an executor may leave (PLACE-2): another one that was there before stays and has loaded the same models, so
    * that serving goes on.
    */
   #isSpare(executor: ExecutorToPlace, from: string): boolean {

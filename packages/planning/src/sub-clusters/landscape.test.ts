@@ -17,7 +17,7 @@ function surrogate(problem: SubClusterProblem, clusters: ArrayLike<number>): num
   return sum;
 }
 
-test("whatever is proposed, accepted and undone: change, objective, misfits, cost and who is away are those of the assignment (LA1, LA2)", () => {
+test("whatever is proposed, accepted and undone: change, objective, misfits, cost and who is away are those of the assignment (LANDSCAPE-1, LANDSCAPE-2)", () => {
   const drawn = drawnProblem(30, CLUSTERS, 3);
   const prng = new Prng(1);
   const anyModel = () => prng.nextInt(30);

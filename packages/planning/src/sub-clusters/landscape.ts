@@ -2,8 +2,8 @@
  * An assignment during the search: sums by cluster, the effect of one proposal on them, and its cost. O(1) a proposal,
  * O(l) an objective.
  *
- *   LA1. A proposal is one model that moves, or two. `undo` takes back the one that was accepted last.
- *   LA2. `away` are exactly the models that aren't where they were before, in any order.
+ *   LANDSCAPE-1. A proposal is one model that moves, or two. `undo` takes back the one that was accepted last.
+ *   LANDSCAPE-2. `away` are exactly the models that aren't where they were before, in any order.
  */
 import { type Means, type SubClusterProblem, hasMoved, meansOf, over } from "./problem.ts";
 
@@ -171,7 +171,7 @@ export class Landscape {
     return this.#memories[cluster]! + largest <= memoryMax * (1 + 1e-12);
   }
 
-  /** Keeps LA2 after a model's cluster has changed. */
+  /** Keeps LANDSCAPE-2 after a model's cluster has changed. */
   #note(model: number): void {
     const isAway = hasMoved(this.#problem.disruption, model, this.clusters[model]!);
     const at = this.#awayAt[model]!;

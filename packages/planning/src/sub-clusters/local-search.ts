@@ -2,10 +2,11 @@
  * Annealing over moves and swaps: the production solver (docs/algorithms.md, E4; exact solvers find less in ten times
  * the time, E3).
  *
- *   LS1. After every accepted proposal the true objective is evaluated, and the best feasible plan kept: now and then
+ *   SEARCH-1. After every accepted proposal the true objective is evaluated, and the best feasible plan kept: now and
+ *             then
  *        isn't enough.
- *   LS2. The budget of moves is never exceeded.
- *   LS3. A seed and a number of proposals determine the result.
+ *   SEARCH-2. The budget of moves is never exceeded.
+ *   SEARCH-3. A seed and a number of proposals determine the result.
  */
 import { Prng } from "@tutti/units";
 import { assignmentsOf, bestAssignment, greedyAssignment, keptAssignment } from "./baselines.ts";

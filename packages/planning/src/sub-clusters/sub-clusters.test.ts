@@ -101,7 +101,7 @@ test(
   },
 );
 
-test("a seed and a number of proposals determine the plan (LS3)", () => {
+test("a seed and a number of proposals determine the plan (SEARCH-3)", () => {
   const problem = drawnProblem(60, 4, 2);
   const plans = [1, 2].map(() => placeModels(problem, { seed: 9, proposals: 50_000 }));
   expect(plans[0]).toEqual(plans[1]);

@@ -5,7 +5,7 @@ import { VIRTUAL_START, VirtualClock } from "./index.ts";
 
 const at = (offset: number): Instant => (VIRTUAL_START + offset) as Instant;
 
-test("alarms fire in the order of a stable sort by instant, exactly at it, however they are set, moved and cleared (V1, V3)", () => {
+test("alarms fire in the order of a stable sort by instant, exactly at it, however they are set, moved and cleared (VCLOCK-1, VCLOCK-3)", () => {
   const command = fc.record({ alarm: fc.nat(7), to: fc.oneof(fc.nat(12), fc.constant(Infinity), fc.constant(-3)) });
   fc.assert(
     fc.property(fc.array(command, { maxLength: 40 }), (commands) => {
@@ -28,7 +28,7 @@ test("alarms fire in the order of a stable sort by instant, exactly at it, howev
   );
 });
 
-test("the end of a turn comes after everything due at its instant, and what it makes due still belongs to that instant (V2)", () => {
+test("the end of a turn comes after everything due at its instant, and what it makes due still belongs to that instant (VCLOCK-2)", () => {
   const clock = new VirtualClock();
   const log: string[] = [];
   const second = clock.alarm(() => void log.push(`second ${clock.now() - VIRTUAL_START}`));
@@ -70,7 +70,7 @@ test("running until something holds stops at the turn that made it so, or at the
   expect(new VirtualClock().runUntil(() => false, NEVER)).toBe(false);
 });
 
-test("time never runs backwards, is never moved from inside, and a loop at one instant is found (V4)", () => {
+test("time never runs backwards, is never moved from inside, and a loop at one instant is found (VCLOCK-4)", () => {
   const clock = new VirtualClock({ firesMax: 1_000 });
   expect(() => clock.advanceTo(at(-1))).toThrow("backwards");
   const nested = clock.alarm(() => clock.advanceBy(micros(1)));

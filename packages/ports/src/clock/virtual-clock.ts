@@ -1,12 +1,14 @@
 /**
  * VirtualClock: time that stands still until a test or the simulator moves it, so that equal inputs give equal runs.
  *
- *   V1. Due callbacks run in order of (instant, insertion). An alarm set to the past counts as set to now, so it can't
+ *   VCLOCK-1. Due callbacks run in order of (instant, insertion). An alarm set to the past counts as set to now, so it
+ *             can't
  *       starve those that are already due.
- *   V2. A turn is one instant: everything due at it runs, then the end-of-turn callbacks. Whatever they make due at the
+ *   VCLOCK-2. A turn is one instant: everything due at it runs, then the end-of-turn callbacks. Whatever they make due
+ *             at the
  *       same instant forms another turn before time moves on.
- *   V3. `now()` inside a turn is its instant exactly: alarms are never late here.
- *   V4. An instant at which more than `firesMax` callbacks run is a loop that would never end: it throws.
+ *   VCLOCK-3. `now()` inside a turn is its instant exactly: alarms are never late here.
+ *   VCLOCK-4. An instant at which more than `firesMax` callbacks run is a loop that would never end: it throws.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { type Instant, type Micros, NEVER, after, assert, instant, later } from "@tutti/units";
@@ -121,7 +123,7 @@ export class VirtualClock implements Clock {
     return true;
   }
 
-  /** Runs everything that is due at the next instant (V2). */
+  /** Runs everything that is due at the next instant (VCLOCK-2). */
   #turn(): void {
     this.#running = true;
     try {

@@ -79,7 +79,7 @@ function engineWith(options: Partial<EmulatedEngineOptions> = {}) {
   return { clock, engine, log, run, reasons };
 }
 
-test("batches run one at a time in the order given, each for its latency, and report when it is over (E1)", () => {
+test("batches run one at a time in the order given, each for its latency, and report when it is over (EMULATED-1)", () => {
   const { clock, log, run } = engineWith();
   for (const size of [1, 8, 2]) run(batchOf(size));
   clock.advanceTo(500);
@@ -95,7 +95,7 @@ test("batches run one at a time in the order given, each for its latency, and re
   expect(log.map(({ outcome }) => outcome.kind === "ran" && outcome.run)).toEqual([1_100, 1_800, 1_200, 1_400]);
 });
 
-test("every output row echoes its own request's bytes, wherever the batch axis lies (E2)", () => {
+test("every output row echoes its own request's bytes, wherever the batch axis lies (EMULATED-2)", () => {
   const { clock, log, run } = engineWith();
   run(batchOf(2));
   clock.advanceTo(10_000);
@@ -143,7 +143,7 @@ test("what can't run fails with its reason, and the batches around it run", () =
   ]);
 });
 
-test("a batch beyond the bound fails, and those that wait are untouched (E3)", () => {
+test("a batch beyond the bound fails, and those that wait are untouched (EMULATED-3)", () => {
   const { clock, run, reasons } = engineWith({ queueMax: 2 });
   for (let i = 0; i < 4; i++) run(batchOf(1));
   clock.advanceTo(10_000);

@@ -2,11 +2,12 @@
  * EmulatedEngine: an accelerator that sleeps. A batch takes l(b) of a given profile. Its outputs echo its inputs, so
  * that a test can match outputs with their inputs.
  *
- *   E1. Batches run one at a time, in the order given, each for its latency. Every `done` is called once, never inside
+ *   EMULATED-1. Batches run one at a time, in the order given, each for its latency. Every `done` is called once, never
+ *               inside
  *       the call that it was given to. (The exception is a batch that a fault hangs: its `done` is never called, nor
  *       any after it.)
- *   E2. Row r of every output is row r of input 0, repeated or cut to the output's length.
- *   E3. At most `queueMax` batches wait; one more fails at once, and nothing else changes.
+ *   EMULATED-2. Row r of every output is row r of input 0, repeated or cut to the output's length.
+ *   EMULATED-3. At most `queueMax` batches wait; one more fails at once, and nothing else changes.
  */
 import { BATCH_AXIS, type ModelSpec, type Tensor, bytesOf, fedInputs, rowDims, variantView } from "@tutti/protocol";
 import { type Instant, type Micros, Prng, after, assert, between } from "@tutti/units";
@@ -279,8 +280,8 @@ function answerOf(
 }
 
 /**
- * Echoes input 0 into every output (E2). An output axis that neither a bucket nor an input names has size 1. An output
- * without a batch axis belongs to no row and is zeros.
+ * Echoes input 0 into every output (EMULATED-2). An output axis that neither a bucket nor an input names has size 1. An
+ * output without a batch axis belongs to no row and is zeros.
  */
 function echo(spec: ModelSpec, batch: EngineBatch): Tensor[] {
   const { batchSize, inputs } = batch;

@@ -27,8 +27,8 @@ interface Pending {
  * Pulls that a client of any adapter waits for. Each is answered exactly once: by its reply, by a failure or by its
  * time-out.
  *
- *   P1. `done` is called once, and never before the adapter's `pull` returned.
- *   P2. A reply counts only from the peer that was asked, and only for the requests that were asked for, in their
+ *   PULL-1. `done` is called once, and never before the adapter's `pull` returned.
+ *   PULL-2. A reply counts only from the peer that was asked, and only for the requests that were asked for, in their
  *       order.
  */
 export class PendingPulls {
@@ -127,7 +127,7 @@ export class PendingPulls {
   }
 }
 
-/** P2: true if the frame continues where the last one ended, with the requests that were asked for. */
+/** PULL-2: true if the frame continues where the last one ended, with the requests that were asked for. */
 function continues(pull: Pending, { first, total, items }: ReplyFrame): boolean {
   if (first !== pull.items.length || total !== pull.seqs.length) return false;
   for (let i = 0; i < items.length; i++) if (items[i]!.seq !== pull.seqs[first + i]) return false;

@@ -56,6 +56,6 @@ export function spend(account: ClassAccount, at: Instant): boolean {
   return true;
 }
 
-/** F4 of FairShares: while most of its admitted requests are lost, a class claims at most twice what it uses. */
+/** SHARE-4 of FairShares: while most of its admitted requests are lost, a class claims at most twice what it uses. */
 export const claimOf = ({ demand, used, wasted }: ClassAccount): number =>
   wasted > used ? Math.min(demand, Math.max(2 * used, 1)) : demand;

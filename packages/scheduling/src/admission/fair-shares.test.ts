@@ -12,7 +12,7 @@ const flooding = (app: number, rate: number, from: number): Sender => ({
   rate: (at) => (at < from ? rate : 20 * GOODPUT),
 });
 
-test("one application is served exactly as without shares, however many requests it sends (F1)", () => {
+test("one application is served exactly as without shares, however many requests it sends (SHARE-1)", () => {
   const alone = new Flood({ senders: [steady(1, 10 * GOODPUT)], seconds: 1 });
   const outcomes = (flood: Flood): string => flood.sent.map(({ outcome, endedAt }) => `${outcome}@${endedAt}`).join();
   const weighted = new Flood({
@@ -85,7 +85,7 @@ test("beside requests of the system's own, one application is alone while accele
   expect(refusedOf(false).app).toBeGreaterThan(300);
 });
 
-test("a priority that was silent when the overload of its own application began is limited like any other (F3)", () => {
+test("a priority that was silent when the overload of its own application began is limited like any other (SHARE-3)", () => {
   const shares = new FairShares({ priorityFloor: 0 }, millis(100));
   const admitted = [0, 0];
   const ask = (at: Instant, priority: number, isServed: boolean): void => {
@@ -106,7 +106,7 @@ test("a priority that was silent when the overload of its own application began 
   expect(admitted[0]).toBeLessThan(400);
 });
 
-test("several applications below capacity are served as if they were one (F1)", () => {
+test("several applications below capacity are served as if they were one (SHARE-1)", () => {
   const apps = new Flood({ senders: [steady(1, 500), steady(2, 400)], seconds: 2 });
   const one = new Flood({ senders: [steady(1, 500), steady(1, 400)], seconds: 2 });
   expect(apps.sent.map(({ outcome, endedAt }) => [outcome, endedAt])).toEqual(
@@ -114,7 +114,7 @@ test("several applications below capacity are served as if they were one (F1)", 
   );
 });
 
-test("an application that floods takes nothing from one that behaves as always, nor from the goodput (F2)", () => {
+test("an application that floods takes nothing from one that behaves as always, nor from the goodput (SHARE-2)", () => {
   const flood = new Flood({ senders: [steady(1, 400), flooding(2, 400, 2)], seconds: 6 });
   expect(flood.served(0, 2.5)).toBeGreaterThan(0.95 * flood.offered(0, 2.5));
   expect(flood.total(2.5)).toBeGreaterThan(0.95 * GOODPUT);
@@ -173,7 +173,7 @@ test("what a flood sends before anything is lost of it isn't its usual rate, in 
   for (let begin = 2_000; begin < 2_600; begin += 20) expect(keepOfSteady(begin), `from ${begin} ms on`).toBe(1);
 });
 
-test("priorities share what their own application has: the higher first, a tenth kept for the lower (F3)", () => {
+test("priorities share what their own application has: the higher first, a tenth kept for the lower (SHARE-3)", () => {
   const flood = new Flood({
     senders: [
       steady(1, 2 * GOODPUT, { priority: 0 }),
@@ -196,7 +196,7 @@ test("what shares refuse is refused at the moment it comes, and nearly all of a 
   expect(atOnce.length / refused.length).toBeGreaterThan(0.99);
 });
 
-test("requests that can't be served in time even alone neither count as overload nor take a share (F4)", () => {
+test("requests that can't be served in time even alone neither count as overload nor take a share (SHARE-4)", () => {
   const hopeless = steady(2, 10 * GOODPUT, { slo: millis(5) });
   const both = new Flood({ senders: [steady(1, 900), hopeless], seconds: 4 });
   expect(both.served(0, 1)).toBeGreaterThan(0.98 * both.offered(0, 1));
@@ -212,7 +212,7 @@ test("a model that is overloaded again after a calm has forgotten nothing and re
   );
 });
 
-test("at its bound of classes, newcomers share one account and everything goes on (F5)", () => {
+test("at its bound of classes, newcomers share one account and everything goes on (SHARE-5)", () => {
   const shares = new FairShares({}, millis(25));
   let at = 1_000_000 as Instant;
   const refused = new Set<number>();

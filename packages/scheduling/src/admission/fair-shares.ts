@@ -2,15 +2,18 @@
  * Admission to a ModelThread's queue while more requests come than can be served. Shares are fair by application, and
  * within an application higher priorities go first. docs/algorithms.md, A12; docs/architecture.md, section 4.
  *
- *   F1. In calm, and for requests of one application and one priority, nothing is refused here: A2 alone decides, as it
+ *   SHARE-1. In calm, and for requests of one application and one priority, nothing is refused here: A2 alone decides,
+ *            as it
  *       would without this file.
- *   F2. While overloaded, an application has the rate min(demand, level · weight), weighted max-min. So none gets less
+ *   SHARE-2. While overloaded, an application has the rate min(demand, level · weight), weighted max-min. So none gets
+ *            less
  *       because another sends more.
- *   F3. A priority takes only from lower ones of its own application, and leaves them the floor.
- *   F4. A request that could not have been served when it came counts neither as demand nor as a loss. The losses that
+ *   SHARE-3. A priority takes only from lower ones of its own application, and leaves them the floor.
+ *   SHARE-4. A request that could not have been served when it came counts neither as demand nor as a loss. The losses
+ *            that
  *       steer are those of the classes that lose least. Others may ask for the impossible (deadlines too short for a
  *       busy system), at no cost to anybody.
- *   F5. At most CLASSES_MAX (application, priority) pairs are told apart; any beyond them share one account.
+ *   SHARE-5. At most CLASSES_MAX (application, priority) pairs are told apart; any beyond them share one account.
  *
  * O(1) for a request, and O(k log k) a period for k classes.
  */
@@ -53,9 +56,9 @@ const OTHERS = -1;
 /** Key of no class. It is a small integer, so that V8 stores `#lastKey` in the object itself. */
 const NO_KEY = -1_000_000;
 /**
- * Multiple of its share that a lone class may send: A2 alone decides which of it is served (F1). A capacity that was
- * measured far too low, for instance after an outage, is so corrected within a few periods: everything sent is served,
- * and C is never below the rate served (CC1).
+ * Multiple of its share that a lone class may send: A2 alone decides which of it is served (SHARE-1). A capacity that
+ * was measured far too low, for instance after an outage, is so corrected within a few periods: everything sent is
+ * served, and C is never below the rate served (CC1).
  */
 const ALONE = 2;
 /** Smoothing of a demand from period to period. */
@@ -65,7 +68,7 @@ const FADE = 0.5;
  * limit.
  */
 const AGE_MIN = 6;
-/** Fraction of departures whose losses steer: those of the classes that lose least (F4). */
+/** Fraction of departures whose losses steer: those of the classes that lose least (SHARE-4). */
 const STEERING = 1 / 4;
 
 interface Classed {
@@ -124,7 +127,7 @@ export class FairShares {
     return !this.#isCalm && (!this.#isAlone || this.#isShed);
   }
 
-  /** Decides whether an arriving request may queue; if not, it is refused as overloaded (F1). */
+  /** Decides whether an arriving request may queue; if not, it is refused as overloaded (SHARE-1). */
   admit(at: Instant, request: Classed): boolean {
     if (at >= this.#periodEnd) this.#roll(at);
     const account = this.#of(request);
@@ -188,10 +191,11 @@ export class FairShares {
   }
 
   /**
-   * True if one class has nobody to share with, so that A2 alone decides (F1). If the system's own requests are the
-   * only others, the class keeps its share while accelerators are the bottleneck: a flood is then refused on arrival.
-   * Once they have been idle, the share no longer holds, so that losses of another cause don't lower the capacity.
-   * (Under overload none of the system's own requests are admitted, so no application has to share with them.)
+   * True if one class has nobody to share with, so that A2 alone decides (SHARE-1). If the system's own requests are
+   * the only others, the class keeps its share while accelerators are the bottleneck: a flood is then refused on
+   * arrival. Once they have been idle, the share no longer holds, so that losses of another cause don't lower the
+   * capacity. (Under overload none of the system's own requests are admitted, so no application has to share with
+   * them.)
    */
   get #isAlone(): boolean {
     return this.#asking < 2 && (this.#accounts.length < 2 || this.control.haveStoodIdle);
@@ -216,7 +220,7 @@ export class FairShares {
   }
 
   #open(key: number, app: number, priority: number): ClassAccount {
-    if (this.#classes.size >= CLASSES_MAX && app !== OTHERS) return this.#of({ app: OTHERS }); // F5
+    if (this.#classes.size >= CLASSES_MAX && app !== OTHERS) return this.#of({ app: OTHERS }); // SHARE-5
     let owner = this.#apps.get(app);
     if (owner === undefined) {
       this.#apps.set(app, (owner = { app, usual: 0, calm: 0, unsure: undefined, classes: [] }));
@@ -322,7 +326,7 @@ export class FairShares {
     for (const account of this.#accounts) account.refilledAt += this.#period;
   }
 
-  /** Departures of the classes that lose least (F4). */
+  /** Departures of the classes that lose least (SHARE-4). */
   #steering(): Departures {
     const left = this.#accounts.filter(({ gone, lost }) => gone + lost > 0);
     left.sort((a, b) => a.lost / (a.gone + a.lost) - b.lost / (b.gone + b.lost));
@@ -362,7 +366,7 @@ export class FairShares {
     this.#unsureLength = this.#length;
   }
 
-  /** Shares the capacity among applications (F2). */
+  /** Shares the capacity among applications (SHARE-2). */
   #deal(): void {
     const capacity = this.control.rate * this.#period; // requests a period, as demands are
     const apps = this.#owners;
@@ -382,7 +386,7 @@ export class FairShares {
     }
   }
 
-  /** Shares an application's part among its priorities (F3). */
+  /** Shares an application's part among its priorities (SHARE-3). */
   #dealWithin(classes: readonly ClassAccount[], share: number): void {
     const floor = this.#rules.priorityFloor ?? PRIORITY_FLOOR;
     const demands = classes.map(({ demand }) => demand);

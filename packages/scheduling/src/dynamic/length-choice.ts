@@ -2,10 +2,11 @@
  * Chooses a batch where running times depend on the input. It takes the requests that are together worth most per unit
  * of accelerator time, instead of the largest run in deadline order (batch-choice.ts).
  *
- *   LC1. A request is refused only if it can't be expected in time even alone. One that doesn't fit this batch waits
+ *   LENGTH-1. A request is refused only if it can't be expected in time even alone. One that doesn't fit this batch
+ *             waits
  *        for another.
- *   LC2. While more requests wait than the batch has, it waits for none: its length is the limit.
- *   LC3. The accelerator is reported as free when the batch has almost certainly ended.
+ *   LENGTH-2. While more requests wait than the batch has, it waits for none: its length is the limit.
+ *   LENGTH-3. The accelerator is reported as free when the batch has almost certainly ended.
  */
 import { LengthQueue } from "@tutti/dynamic";
 import { ALWAYS, type Instant, type Micros } from "@tutti/units";
@@ -94,8 +95,8 @@ export function chooseByLength(
   model.batchSize = size;
   model.isGrowable = size === queue.size && place + 1 < sizes.length;
   if (size === 0) return;
-  // LC3: an accelerator that is granted again too soon has batches waiting behind one that still runs. An earlier end
-  // is reported by itself.
+  // LENGTH-3: an accelerator that is granted again too soon has batches waiting behind one that still runs. An earlier
+  // end is reported by itself.
   model.expectedRun = Math.ceil(certain) as Micros;
   model.latest = Math.floor(deadline - needed) as Instant;
   model.frontrun = ALWAYS;

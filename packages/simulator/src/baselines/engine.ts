@@ -4,8 +4,10 @@
  *
  *   E1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, timers; then the
  *       baseline decides, once, after all of them.
- *   E2. One batch at a time runs on an accelerator; a batch that is dispatched to a busy one starts when it is free.
- *   E3. Every delay is at its upper end, jitter included, as in Tutti's plans: baselines know their delays and are
+ *   BASELINE-2. One batch at a time runs on an accelerator; a batch that is dispatched to a busy one starts when it is
+ *               free.
+ *   BASELINE-3. Every delay is at its upper end, jitter included, as in Tutti's plans: baselines know their delays and
+ *               are
  *       never late because of them.
  */
 import { BoundedDeque, IndexedHeap, MinTree } from "@tutti/collections";
@@ -123,7 +125,7 @@ export class BaselineEngine implements SteppedCluster {
 
   /**
    * Runs `requests` on an accelerator as soon as their inputs are there and it is free.
-   * E4. The end of a dynamic model's batch is not known in advance: the baseline may only wait for it.
+   * BASELINE-4. The end of a dynamic model's batch is not known in advance: the baseline may only wait for it.
    * @param takes - latencies on a part of an accelerator, in place of the model's profile
    * @returns the instant at which the batch ends
    */
@@ -202,7 +204,9 @@ export class BaselineEngine implements SteppedCluster {
     return (due < this.now ? this.now : due) as Instant;
   }
 
-  /** Handles everything before `at`, and the completions at `at`; the arrivals of that moment come next (E1). */
+  /**
+   * Handles everything before `at`, and the completions at `at`; the arrivals of that moment come next (BASELINE-1).
+   */
   #enter(at: Instant): void {
     for (let next = this.nextAt(); next < at; next = this.nextAt()) this.#step(next);
     this.now = at;

@@ -2,7 +2,7 @@
  * Central, eager, earliest latest start first: each accelerator that becomes free takes the model whose batch must
  * start soonest. Clockwork-like and eager-least-latest share this rule.
  *
- *   L1. The heap's value for a model is at most its true latest start: with time a batch only shrinks, and starts
+ *   LEAST-1. The heap's value for a model is at most its true latest start: with time a batch only shrinks, and starts
  *       later. A model that has changed has −Infinity. So only the top needs to be looked at when an accelerator is
  *       free.
  */
@@ -105,7 +105,7 @@ export class LeastLatest implements Baseline {
     return [];
   }
 
-  /** Chooses the model's batch, and updates the model's place in the heap (L1). */
+  /** Chooses the model's batch, and updates the model's place in the heap (LEAST-1). */
   #candidate(model: number, freeAt: number): number {
     const queue = this.#queues[model]!;
     const recent = this.#recent[model];

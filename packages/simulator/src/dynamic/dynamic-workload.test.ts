@@ -20,7 +20,7 @@ const told = (requests: readonly SimRequest[]) =>
   requests.map(({ arrivedAt, deadline, app, solo, units }) => [arrivedAt, deadline, app, solo, units]);
 const long = { duration: micros(40_000_000), rate: 500 };
 
-test("equal seeds draw equal requests, other seeds others; other models change nothing of a model's (W1)", () => {
+test("equal seeds draw equal requests, other seeds others; other models change nothing of a model's (WORKLOAD-1)", () => {
   const own = dynamicModel("two", TWO);
   const alone = all(smallScenario({ models: [own] }));
   expect(told(all(smallScenario({ models: [own] })))).toEqual(told(alone));
@@ -31,7 +31,7 @@ test("equal seeds draw equal requests, other seeds others; other models change n
   expect(told(beside)).toEqual(told(alone));
 });
 
-test("a dynamic model's arrivals are those of a static one of its name (W4)", () => {
+test("a dynamic model's arrivals are those of a static one of its name (WORKLOAD-4)", () => {
   const dynamic = all(smallScenario({ models: [dynamicModel("m", TWO)] }));
   const plain = all(smallScenario({ models: [model("m", 1)] }));
   expect(dynamic.map(({ arrivedAt }) => arrivedAt)).toEqual(plain.map(({ arrivedAt }) => arrivedAt));

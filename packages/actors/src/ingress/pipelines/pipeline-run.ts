@@ -88,7 +88,7 @@ export class PipelineRun implements InstanceEffects {
   begin(): void {
     const { respond, whileCancellable } = this.#ports;
     this.#reserve(this.request.payload.byteLength);
-    // I1: it is answered by then in any case.
+    // INGRESS-1: it is answered by then in any case.
     this.#timer.set(after(this.request.timing.deadline, respond()));
     this.#endCancelling = whileCancellable(this.request, () => this.#instance.end(cancelledError()));
     this.#instance.begin();
