@@ -171,7 +171,7 @@ export function engineConformance(name: string, makeEngine: () => Promise<Engine
     const late = run(engine, batch(under, { batchSize: 2 }));
     ran(await queued);
     await unloaded;
-    expect(await late).toMatchObject({ kind: "failed", fault: false });
+    expect(await late).toMatchObject({ kind: "failed", fault: false, isUnloaded: true });
     ran(await run(engine, batch(under, { batchSize: 1, model: 1 })));
     expect(await load(engine, models[0])).toMatchObject({ kind: "loaded" });
     ran(await run(engine, batch(under, { batchSize: 2 })));

@@ -123,9 +123,12 @@ export class EmulatedEngine implements Engine {
     if (job === undefined) return;
     this.#startedAt = this.#clock.now();
     const { batch, spec } = job;
-    const problem = spec === undefined ? `${batch.model} isn't loaded` : problemOf(spec, batch);
-    if (spec === undefined || problem !== undefined)
-      return this.#runFor(0 as Micros, job, failed(problem ?? "", false));
+    if (spec === undefined) {
+      const outcome = { ...failed(`${batch.model} isn't loaded`, false), isUnloaded: true };
+      return this.#runFor(0 as Micros, job, outcome);
+    }
+    const problem = problemOf(spec, batch);
+    if (problem !== undefined) return this.#runFor(0 as Micros, job, failed(problem, false));
     const run = this.#latencyOf(spec, batch);
     if (run === undefined) {
       return this.#runFor(0 as Micros, job, failed(`no profile for ${batch.model} at ${batch.batchSize}`, false));
