@@ -438,7 +438,7 @@ function obey(model: ModelThread, grant: Grant): boolean {
   if (grant.thread !== model.thread || grant.term !== model.term) return false;
   if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;
   model.epoch = grant.epoch;
-  return model.accepted.obey(model.now, grant);
+  return model.accepted.accept(grant);
 }
 
 /** Answers a grant, which voids all offers so far (M2). */
