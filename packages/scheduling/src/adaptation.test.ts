@@ -5,19 +5,12 @@ import { NO_ADAPTATION, adaptationTo, canWaitingPay } from "./adaptation.ts";
 import { currentTarget } from "./model-thread.ts";
 import { Cluster, type Policy } from "./index.ts";
 
-test("even, Poisson and Gamma(0.5) arrivals start 12 % of the SLO early with 0.8 of the ideal batch, bursts 40 % and 0.45, rare ones at once with 0.6, and the unknown counts as even", () => {
+test("even, Poisson and Gamma(0.5) arrivals start 12 % of the SLO early with 0.8 of the ideal batch, bursts 40 % and 0.45, and the unknown counts as even", () => {
   for (const dispersion of [NaN, 0, 1, 1.5, 2])
     expect(adaptationTo(dispersion)).toEqual({ early: 0.12, target: 0.8, span: 0.35 });
-  const settings: [number, number, number][] = [
-    [4, 0.4, 0.45],
-    [11, 0.4, 0.45],
-    [13, 0.7, 0.525],
-    [15, 1, 0.6],
-    [1_000, 1, 0.6],
-  ];
-  for (const [dispersion, early, target] of settings) {
-    expect(adaptationTo(dispersion).early).toBeCloseTo(early, 10);
-    expect(adaptationTo(dispersion).target).toBeCloseTo(target, 10);
+  for (const dispersion of [4, 15, 1_000]) {
+    expect(adaptationTo(dispersion).early).toBeCloseTo(0.4, 10);
+    expect(adaptationTo(dispersion).target).toBeCloseTo(0.45, 10);
     expect(adaptationTo(dispersion).span).toBe(Infinity);
     expect(adaptationTo(dispersion, true).early).toBeCloseTo(0.4, 10);
   }

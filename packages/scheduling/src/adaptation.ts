@@ -8,8 +8,7 @@
  * where arrivals are uneven. Bursts need more of both changes: queues are long or empty, and no accelerator should idle
  * while one is long. Where arrivals are even, the cost of an early start is known: the requests that would arrive in
  * the time by which it is early. So that time is at most a fraction of the time in which the batch's requests arrive.
- * Where bursts are rare and large, as with Gamma gaps of shape 0.05, waiting gains nothing: a burst arrives at once.
- * Tuned on Symphony's workloads with Poisson and Gamma arrivals; the package's README says how.
+ * Tuned on Symphony's workloads with Poisson and Gamma arrivals; docs/design/batching-policies.md says how.
  */
 export interface Adaptation {
   /** Time by which a batch may start earlier than frontrun, as a fraction of the SLO. */
@@ -22,18 +21,12 @@ export interface Adaptation {
 
 const EVEN: Adaptation = { early: 0.12, target: 0.8, span: 0.35 };
 const BURSTY: Adaptation = { early: 0.4, target: 0.45, span: Infinity };
-const RARE_BURSTS: Adaptation = { early: 1, target: 0.6, span: Infinity };
 /**
  * Dispersion up to which arrivals count as even. Poisson arrivals have a dispersion of 1, and a sample of 100 slots has
  * 1 ± 0.15. Gamma gaps of shape 0.5, which should count as nearly even, have 2 ± 0.3.
  */
 const DISPERSION_EVEN = 2;
 const DISPERSION_BURSTY = 4;
-/**
- * Range of dispersion over which bursts become rare ones. Nine in ten samples of Gamma gaps of shape 0.1 are below
- * `from`. Of shape 0.05, nine in ten are above `from`, and half are above `to`.
- */
-const DISPERSION_RARE = { from: 11, to: 15 };
 const LEVELS = 16;
 /**
  * Target under lasting overload. Requests are then never lacking, and small batches only waste time; b* itself assumes
@@ -60,7 +53,6 @@ const levels: readonly Adaptation[] = Array.from({ length: LEVELS + 1 }, (_, lev
   // The rate of bursts says nothing about the next arrivals.
   span: EVEN.span / (1 - level / LEVELS),
 }));
-const rareBursts = Array.from({ length: LEVELS + 1 }, (_, level) => between(BURSTY, RARE_BURSTS, level / LEVELS));
 const overloaded = levels.map(({ early, span }): Adaptation => ({ early, target: OVERLOADED_TARGET, span }));
 
 function between(a: Adaptation, b: Adaptation, share: number): Adaptation {
@@ -79,8 +71,6 @@ export const NO_ADAPTATION: Adaptation = { early: 0, target: 1, span: Infinity }
  * @param isOverloaded - overloaded for seconds already (SustainedLoss)
  */
 export function adaptationTo(dispersion: number, isOverloaded = false): Adaptation {
-  const rare = (dispersion - DISPERSION_RARE.from) / (DISPERSION_RARE.to - DISPERSION_RARE.from);
-  if (rare > 0 && !isOverloaded) return rareBursts[Math.round(Math.min(1, rare) * LEVELS)]!;
   const share = (dispersion - DISPERSION_EVEN) / (DISPERSION_BURSTY - DISPERSION_EVEN);
   return (isOverloaded ? overloaded : levels)[share > 0 ? Math.round(Math.min(1, share) * LEVELS) : 0]!;
 }
