@@ -2,11 +2,9 @@
  * OpenLoop: requests leave when they are due, whether or not earlier ones were answered.
  *
  *   LOAD-1. Latency counts from the moment at which a request was due, not from when it left: neither a server that
- *           stalls
- *       nor a client that is late hides the requests that had to wait (no coordinated omission).
+ *           stalls nor a client that is late hides the requests that had to wait (no coordinated omission).
  *   LOAD-2. Every request that was due has one outcome: an answer, `unsent`, or `lost` when none came within its SLO
- *           and
- *       the grace.
+ *           and the grace.
  *   LOAD-3. All queues here are bounded: beyond `inFlightMax` a request isn't sent, and its outcome is `unsent`.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";

@@ -26,12 +26,11 @@ const RETRY_MS_MAX = 2_000;
  * watch would be blind for a minute after a server of a cluster died.
  *
  *   KV-1. The watcher gets each change once, in order of revision, and `ready` once; a state that was overtaken while
- *         the
- *       watch was interrupted may be left out.
+ *         the watch was interrupted may be left out.
  *   KV-2. The watch has caught up when it has reported every key that the stream held once the consumer stood, or else
- *       with the next heartbeat, which a server sends only when it has nothing to send. The server's own count of
- *       pending messages is not used: for an entry that is overwritten while a consumer starts, it stays wrong, or is
- *       zero before the new entry has come.
+ *         with the next heartbeat, which a server sends only when it has nothing to send. The server's own count of
+ *         pending messages is not used: for an entry that is overwritten while a consumer starts, it stays wrong, or is
+ *         zero before the new entry has come.
  */
 export class KvWatch {
   readonly #options: KvWatchOptions;

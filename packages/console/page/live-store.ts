@@ -3,8 +3,7 @@
  * here (T7).
  *
  *   STORE-1. Of bars at most `BARS_KEPT`, of seconds of history `HISTORY_S`, of models in it `HISTORY_MODELS`; the
- *            oldest
- *        go first.
+ *            oldest go first.
  */
 import type {
   FeedBatches,

@@ -2,10 +2,9 @@
  * Geometry of the accelerator timeline. Pure, so that it can be tested without a canvas.
  *
  *   SHAPE-1. A bar is a batch; the thin line before it begins at the arrival of its first request, and shows how long
- *            the
- *        batch was deferred, for more requests or for want of an accelerator.
+ *            the batch was deferred, for more requests or for want of an accelerator.
  *   SHAPE-2. Lines lie below the bars of their row, because the accelerator runs others meanwhile; where a row is high
- *        enough in three lanes by model, since waits of several models overlap.
+ *            enough in three lanes by model, since waits of several models overlap.
  */
 import type { Bar } from "./live-store.ts";
 

@@ -4,8 +4,7 @@
  *
  *   HISTOGRAM-1. Edges rise strictly, masses are ≥ 0 and sum to 1 ± 1e-12.
  *   HISTOGRAM-2. No bin is narrower than max(10 µs, 0.5 % of the median), so that a static model is one narrow bin and
- *                not a
- *       division by zero.
+ *                not a division by zero.
  */
 import { assert } from "@tutti/units";
 

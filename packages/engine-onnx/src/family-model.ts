@@ -3,7 +3,7 @@
  * each variant's suffix over its rows.
  *
  *   FAMILY-1. Only faulty rows fail: a batch that can't run as a whole runs by halves, of the prefix and of each suffix
- *       apart.
+ *             apart.
  *   FAMILY-2. Every row that did not fail is in exactly one group, and a group's outputs have exactly its rows.
  */
 import { type EngineBatch, type RowGroup, type RunOutcome, gatherRows, groupsOf } from "@tutti/ports/engine";

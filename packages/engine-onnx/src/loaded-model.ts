@@ -2,8 +2,8 @@
  * One model in the session worker: its session, its constants, and the runs of its batches.
  *
  *   SESSION-1. A batch that fails as a whole is run again by halves, so that one bad item never fails its neighbours,
- *              and
- *       costs them not one run each but about two of the whole: under full deferral they have no time to spare.
+ *              and costs them not one run each but about two of the whole: under full deferral they have no time to
+ *              spare.
  *   SESSION-2. `run` returns exactly one row per item of the batch, in their order.
  */
 import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";

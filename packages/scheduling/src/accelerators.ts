@@ -3,13 +3,12 @@
  *
  *   GPU-1. free is +Infinity while a grant is in flight, and from its expiry until the accelerator itself has answered.
  *   GPU-2. grantSeq only rises; a report about any but the newest grant is ignored. One that was declined never reached
- *       the accelerator, so reports about the grant before it count again.
+ *          the accelerator, so reports about the grant before it count again.
  *   GPU-3. A timer is armed for every grant in flight and every unanswered question, and for nothing else.
  *   GPU-4. Memory grows with the largest id that has joined, not with the largest possible id: a ranker that takes the
- *       lead has no time to allocate.
+ *          lead has no time to allocate.
  *   GPU-5. A report with a sequence beyond the newest counts as a join. The accelerator went on under a predecessor
- *          after
- *       our last report of it, and it accepts no grant of ours up to that sequence.
+ *          after our last report of it, and it accepts no grant of ours up to that sequence.
  *   GPU-6. A sequence further ahead than grants can bring it is invalid.
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";

@@ -3,7 +3,7 @@
  * A2.
  *
  *   CHOICE-1. finish(b) = max(base + d_data·b, gpuFree) + l(b) never falls with b, so the largest batch is found by
- *       bisection.
+ *             bisection.
  *   CHOICE-2. A dropped request could not have been served later either: finish(w) only grows with time, and w with
  *             arrivals.
  *   CHOICE-3. The batch is the first `size` requests of the queue that is left: a run in deadline order.

@@ -2,15 +2,14 @@
  * Models, a ranker and emulated executors in one thread and in virtual time, without messages between them. The worked
  * examples, the property tests, the benchmark and the simulator run it. It reads no clock: arrivals bring the time.
  *
- *   C1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, model timers,
- *       invalidation timers, expiries, the match timer; ties by the smaller id.
+ *   CLUSTER-1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, model timers,
+ *              invalidation timers, expiries, the match timer; ties by the smaller id.
  *   CLUSTER-2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it
  *              ends.
  *   CLUSTER-3. Accelerators may leave and join again: one that leaves is granted no more, and ends its granted batches.
  *   CLUSTER-4. Requests can be given in advance (`runSlice`): a model then takes those that come before anything else
- *              involves
- *       it again. Every decision is the same as if each had come in its turn (`arrive`); only refusals may be reported
- *       before their moment.
+ *              involves it again. Every decision is the same as if each had come in its turn (`arrive`); only refusals
+ *              may be reported before their moment.
  */
 import { FifoTable, IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert } from "@tutti/units";

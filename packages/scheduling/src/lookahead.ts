@@ -7,11 +7,9 @@
  * offers too, but reports the first at once, for the idle time that a ranker may give away; the ranker here can't.
  *
  *   LOOKAHEAD-1. Due offers have been reported. The ranker's offer is not due while a newer one is kept: the ranker
- *                would act
- *        on one that has been replaced.
+ *                would act on one that has been replaced.
  *   LOOKAHEAD-2. A model's look is not later than its next known request, nor than the moment when LOOKAHEAD-1 needs a
- *                report. It may
- *        be earlier: it is moved forward only when it is reached (`settle`).
+ *                report. It may be earlier: it is moved forward only when it is reached (`settle`).
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { Instant } from "@tutti/units";

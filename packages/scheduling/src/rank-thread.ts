@@ -6,14 +6,14 @@
  *   RANK-2. W holds only candidates whose model timer fired; there is one match timer, at min free − longest delay in
  *           W.
  *   RANK-3. Offers of a model are ordered by (term, offerSeq). While its grant is in flight an offer is kept, but not
- *           acted
- *       on; the answer voids every offer up to the one that it names.
+ *           acted on; the answer voids every offer up to the one that it names.
  *   RANK-4. A grant that is unanswered when validUntil is past is given up. Offers of its model count again, and the
- *       accelerator itself is asked repeatedly until it settles or is lost. A later answer frees nothing.
+ *           accelerator itself is asked repeatedly until it settles or is lost. A later answer frees nothing.
  *   RANK-5. An effect is the last thing a transition does, so its receiver may answer from within.
  *   RANK-6. With no candidate and no grant in flight no timer is armed.
  *   RANK-7. A candidate that is late by up to d_ctrl still gets a free accelerator, and late binding makes the batch
- *       smaller. Its model has offered anew by now, but that offer would be as late when it arrives. See the README.
+ *           smaller. Its model has offered anew by now, but that offer would be as late when it arrives. See the
+ *           README.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";

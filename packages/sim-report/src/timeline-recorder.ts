@@ -2,11 +2,9 @@
  * TimelineRecorder: records a run for a page while it runs, with each batch in columns, and tallies of everything.
  *
  *   TIMELINE-1. Bounded (T7): at most `batchesMax` batches and `refusalsMax` refusals are kept, the first ones; `seen`
- *               goes on
- *       counting, and the page says that it was cut. Tallies have a fixed size and miss nothing.
+ *               goes on counting, and the page says that it was cut. Tallies have a fixed size and miss nothing.
  *   TIMELINE-2. Tallies count the same requests as the result: those that arrived after the warm-up, good when the
- *               answer is
- *       there by the deadline. The columns hold the warm-up too.
+ *               answer is there by the deadline. The columns hold the warm-up too.
  */
 import type { Scenario, SimBatch, SimListener, SimRefusal, SimRequest } from "@tutti/simulator";
 import { BATCH_SIZE_LIMIT } from "@tutti/profile";

@@ -4,13 +4,12 @@
  * (docs/algorithms.md, A7).
  *
  *   BOUND-1. Requests are served in the order of their deadlines: a batch is a run of consecutive requests, less those
- *       skipped. It starts no earlier than delay(b) after its last arrival and ends by its first deadline.
+ *            skipped. It starts no earlier than delay(b) after its last arrival and ends by its first deadline.
  *   BOUND-2. Only requests between batches are skipped. Where all have one SLO that is no restriction: instead of one
- *            inside
- *       a batch its first may be skipped, for a batch of the same size with a later deadline.
+ *            inside a batch its first may be skipped, for a batch of the same size with a later deadline.
  *   BOUND-3. Skips have a price μ, and the time bought is reduced by μ times the skips that are allowed. Whatever μ,
- *            that is
- *       never more than the least time within the allowance (Lagrangian duality); the search finds the best μ.
+ *            that is never more than the least time within the allowance (Lagrangian duality); the search finds the
+ *            best μ.
  */
 import { assert } from "@tutti/units";
 

@@ -2,14 +2,12 @@
  * The requests of a scenario, in order of arrival, drawn from its seed.
  *
  *   WORKLOAD-1. A model's arrivals depend on the seed, its name and its rate: other models, their number and order
- *               change
- *       nothing.
+ *               change nothing.
  *   WORKLOAD-2. Requests are numbered 1, 2, 3 … by (moment, place of the model in the scenario).
  *   WORKLOAD-3. A change of the rate stretches the gap it falls into, so that a process of any kind follows the rate
  *               exactly.
  *   WORKLOAD-4. The length of a dynamic model's request is drawn after its SLO, from a generator of its own: arrivals
- *               are those
- *       of a static model of that name.
+ *               are those of a static model of that name.
  *   WORKLOAD-5. Memory doesn't grow with the number of requests: slices of time are drawn one after the other.
  *   WORKLOAD-6. Slices have the same requests, model by model. Within a slice they are numbered in that order instead
  *               of WORKLOAD-2's.

@@ -6,8 +6,7 @@
  *   LAYOUT-1. Nothing is read before its bounds are checked: a record that ends early, or a list that can't fit, is a
  *             fault.
  *   LAYOUT-2. Every value that is read is in range: ids, counts and moments that no writer of ours produces are faults,
- *             not
- *       values.
+ *             not values.
  */
 import { type Field, type Fields, SIZE_HINT_MAX, TOKEN_BYTES, field } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, AssertionError, GPUS_MAX, assert } from "@tutti/units";

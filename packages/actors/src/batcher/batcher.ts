@@ -4,8 +4,7 @@
  *   BATCHER-1. A thread lives under the term of its model's lease. A message that names another term is not for it
  *              (T5).
  *   BATCHER-2. The number of an arrival reveals that an earlier one was lost; the batcher asks for it. Repeated ones
- *              are
- *       dropped.
+ *              are dropped.
  *   BATCHER-3. A dispatched batch is held until its executor reports it done, refuses it, or dies (T1).
  */
 import type { Alarm, Stop } from "@tutti/ports/clock";

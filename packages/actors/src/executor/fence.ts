@@ -19,21 +19,19 @@ const SEQUENCE_STEP_MAX = 2 ** 32;
  * the sequences:
  *
  *   FENCE-1. The holder of epoch e grants to this incarnation only after the executor has reported to it, in a joining
- *            or a
- *       heartbeat, that it accepts e, or the epoch that e succeeds. (A heartbeat that names another sub-cluster counts
- *       for nothing, so a new leader of a sub-cluster that the executor left never grants to it.)
+ *            or a heartbeat, that it accepts e, or the epoch that e succeeds. (A heartbeat that names another
+ *            sub-cluster counts for nothing, so a new leader of a sub-cluster that the executor left never grants to
+ *            it.)
  *   FENCE-2. The executor accepts exactly the epoch that it reported last. That refuses the grants of a deposed leader,
- *       grants still under way from a leader that the executor left, whether its epoch is lower or higher, and grants
- *       that this leader gives before it hears of the move. Grants of a successor come after its announcement, or are
- *       refused.
+ *            grants still under way from a leader that the executor left, whether its epoch is lower or higher, and
+ *            grants that this leader gives before it hears of the move. Grants of a successor come after its
+ *            announcement, or are refused.
  *   FENCE-3. Grants of a leader that the executor left are accepted again only after it comes back. Coming back raises
- *            the
- *       sequences by MOVE_STEP once more, and reports them. Grants given before then have lower numbers: the leader
- *       gives one at a time, each takes a message's way at least, and the leader hears nothing of the executor for a
- *       peer's time-out at most, or is not running. So they are thousands.
+ *            the sequences by MOVE_STEP once more, and reports them. Grants given before then have lower numbers: the
+ *            leader gives one at a time, each takes a message's way at least, and the leader hears nothing of the
+ *            executor for a peer's time-out at most, or is not running. So they are thousands.
  *   FENCE-4. An executor that was stopped and wakes is still joined to the same leader: the first grants that it reads
- *            were
- *       given for that, and expire by `validUntil`.
+ *            were given for that, and expire by `validUntil`.
  */
 export class Fence {
   readonly #self: ActorKey;

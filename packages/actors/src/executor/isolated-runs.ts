@@ -3,19 +3,15 @@
  * seen in a batch.
  *
  *   ISOLATED-1. An isolated run begins only in time that the ranker gave, and only while nothing is accepted (T4): no
- *        candidate was due then.
+ *               candidate was due then.
  *   ISOLATED-2. On each accelerator isolated runs take at most `share` of the time, and shadow copies SHADOW_SHARE: a
- *               batch
- *        that arrives during one waits for it.
+ *               batch that arrives during one waits for it.
  *   ISOLATED-3. Neither the choice of the next row nor the time asked for it depends on how long that row takes: that
- *               would
- *        bias the samples.
+ *               would bias the samples.
  *   ISOLATED-4. While there is no idle time for isolated runs, the isolated time of a request is computed from its
- *               length
- *        (LengthModel), so samples come either way.
+ *               length (LengthModel), so samples come either way.
  *   ISOLATED-5. Some of a model's samples run twice: only that shows how much the time of one request varies by itself.
- *               A
- *        model whose inputs are declared to vary is known to be dynamic, and needs no second runs.
+ *               A model whose inputs are declared to vary is known to be dynamic, and needs no second runs.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import type { RunOutcome } from "@tutti/ports/engine";

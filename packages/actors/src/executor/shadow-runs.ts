@@ -2,8 +2,7 @@
  * Shadow traffic: runs copies of answered requests on another version too, in idle time, and compares the outputs.
  *
  *   SHADOW-1. Nothing of it is ever sent to a publisher, and no request waits for it: copies run in isolation, in time
- *             that
- *        the ranker gives (ISOLATED-1), and are the first to find no room.
+ *             that the ranker gives (ISOLATED-1), and are the first to find no room.
  *   SHADOW-2. Only answered requests are copied: the outputs of a copy are compared with those that were sent.
  *   SHADOW-3. Both versions have the same row layout, so that a copy is the very row (T2); otherwise nothing is copied.
  */

@@ -3,10 +3,9 @@
  * cancelled, so in both cases the executor must end and be restarted.
  *
  *   WATCH-1. A deadline counts from when the engine can have begun: it takes runs and loads one at a time, in the order
- *       given.
+ *            given.
  *   WATCH-2. A stall of this process (SIGSTOP, a machine that sleeps) is not the engine's fault: after it the whole
- *            deadline
- *       begins again.
+ *            deadline begins again.
  *   WATCH-3. `onDead` is called once; after that no run or load reports an outcome.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";

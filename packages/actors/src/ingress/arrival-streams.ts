@@ -48,11 +48,10 @@ export interface ArrivalStreamsOptions {
  * asked for. When a model's lease moves, the new holder gets the requests that no executor has pulled yet.
  *
  *   STREAM-1. A request that an executor has pulled is not sent again while that executor lives: it would run twice. A
- *       request that was sent to an executor with its batch is sent again: nobody knows whether the executor has
- *       accepted the batch, and a batcher that has lost the model puts nothing back.
+ *             request that was sent to an executor with its batch is sent again: nobody knows whether the executor has
+ *             accepted the batch, and a batcher that has lost the model puts nothing back.
  *   STREAM-2. A request is an orphan if the present holder of its model doesn't know of it: when its executor dies,
- *             only this
- *       ingress sends it again.
+ *             only this ingress sends it again.
  */
 export class ArrivalStreams {
   readonly #runtime: ActorRuntime;

@@ -2,11 +2,9 @@
  * The ingress: accepts requests, holds their inputs until they are answered, and gives each publisher its one answer.
  *
  *   INGRESS-1. Every held request has a timer. Whatever happens elsewhere, it is answered at its deadline + d_resp, and
- *              no
- *       more than ANSWERED_WITHIN after the deadline (T1).
+ *              no more than ANSWERED_WITHIN after the deadline (T1).
  *   INGRESS-2. A request is answered by taking it out of the pending requests; later outcomes find nothing and are
- *              counted
- *       (T1).
+ *              counted (T1).
  *   INGRESS-3. Only an executor that pulled a request, with a token that its batcher signed, may answer it (T2).
  */
 import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";

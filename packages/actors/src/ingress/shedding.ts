@@ -52,8 +52,7 @@ export const areShares = ({ thread, term, classes }: Told): boolean =>
  * (docs/algorithms.md, A12). A refusal here saves a decoding, a place in memory and two messages.
  *
  *   SHED-1. Shares are accepted only from the batcher that holds the model, and expire after a quarter of a second:
- *           without
- *       news every request is admitted.
+ *           without news every request is admitted.
  *   SHED-2. Refusals are reported to the batcher, which would otherwise take the admitted requests for the whole
  *           demand.
  */

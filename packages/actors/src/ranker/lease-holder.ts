@@ -67,13 +67,11 @@ const NO_REVISION = Number.MAX_SAFE_INTEGER;
  * deposes it.
  *
  *   LEASE-1. A suspected leader stays suspected until it is heard again or another leads: a takeover that the store
- *            refused
- *       is tried again.
+ *            refused is tried again.
  *   LEASE-2. The holder of the lease in the store leads, even if the answer to its own write was lost.
  *   LEASE-3. An unreadable lease has no holder.
  *   LEASE-4. The successor of a leader that yields is in no hurry, since that one goes on granting: it asks for the
- *            lease
- *       when it could grant at once, or after PREPARES_WITHIN.
+ *            lease when it could grant at once, or after PREPARES_WITHIN.
  */
 export class LeaseHolder {
   readonly #options: LeaseHolderOptions;

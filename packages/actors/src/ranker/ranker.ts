@@ -3,16 +3,13 @@
  * candidates wait.
  *
  *   RANKER-1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at
- *             once.
- *       One that asked for a successor grants until it hears the successor; executors hear it at the same moment, and
- *       accept only its grants from then on (T5).
+ *             once. One that asked for a successor grants until it hears the successor; executors hear it at the same
+ *             moment, and accept only its grants from then on (T5).
  *   RANKER-2. Its state is soft: after taking the lead it is rebuilt from the messages of executors and batchers,
- *             collected
- *       from the moment at which it asks for the lease (standby-state.ts).
+ *             collected from the moment at which it asks for the lease (standby-state.ts).
  *   RANKER-3. It grants only while something that it sent recently has come back (leadership-check.ts): it has then
- *             seen
- *       everything that was sent to it before, also a successor's announcement. A leader that was stopped and wakes
- *       finds out first (docs/architecture.md, 8).
+ *             seen everything that was sent to it before, also a successor's announcement. A leader that was stopped
+ *             and wakes finds out first (docs/architecture.md, 8).
  *   RANKER-4. It counts only its own sub-cluster: accelerators that name it, and models that are placed in it.
  */
 import type { Subscription } from "@tutti/ports/bus";

@@ -4,8 +4,7 @@
  *   AGENT-1. One order at a time; a second is refused. A repeated order counts once.
  *   AGENT-2. An accepted order is reported on at least once a second, and ends with one message that says so.
  *   AGENT-3. An agent survives every message: malformed ones are counted, and no sender can make it exceed its bounds
- *            (T7,
- *       T8).
+ *            (T7, T8).
  */
 import type { Bus, Subscription } from "@tutti/ports/bus";
 import {

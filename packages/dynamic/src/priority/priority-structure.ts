@@ -2,8 +2,7 @@
  * Requests of one queue by score, where each score is a line α·x + β in a growing x (docs/algorithms.md, B5 and B7).
  *
  *   PRIORITY-1. `popBest` takes the k lines of highest value at x; equal values by earlier deadline, then by order. The
- *               result
- *       is the same as the scan's, whatever happened before.
+ *               result is the same as the scan's, whatever happened before.
  *   PRIORITY-2. x only grows between two calls of `rebase`.
  */
 export interface PriorityStructure {

@@ -3,8 +3,7 @@
  * a replay can look back.
  *
  *   RECORD-1. Bounded (T7): at most `ARRIVALS_KEPT_MAX` arrivals in a ring of typed columns, and `STREAMS_KEPT_MAX`
- *             (model,
- *        application, SLO); the oldest arrivals go first, and arrivals without a stream are only counted.
+ *             (model, application, SLO); the oldest arrivals go first, and arrivals without a stream are only counted.
  */
 import { type StatsReported, type StreamArrivals, readArrivals } from "@tutti/protocol";
 import { type Instant, type Micros, before, between, seconds } from "@tutti/units";

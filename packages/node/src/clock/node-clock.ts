@@ -5,11 +5,9 @@
  *   CLOCK-1. `now()` never steps back, and slews by 500 ppm at most (AnchoredTime).
  *   CLOCK-2. An alarm fires once per setting, never before its instant; a setting in the past counts as set to now.
  *   CLOCK-3. Alarms fire in order of (instant, insertion), and alarms set by their callbacks fire in a later turn, so
- *            that
- *       the event loop never starves.
+ *            that the event loop never starves.
  *   CLOCK-4. Without armed alarms the process only re-anchors every few seconds; the main thread never spins longer
- *            than
- *       SPIN_MAX_US at once.
+ *            than SPIN_MAX_US at once.
  */
 import { writeFileSync } from "node:fs";
 import { IndexedHeap } from "@tutti/collections";

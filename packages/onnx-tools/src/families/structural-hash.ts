@@ -3,11 +3,9 @@
  * makes it, its attributes and the hashes of its inputs, down to the inputs of the graph and the bytes of the weights.
  *
  *   HASH-1. Equal hashes mean equal values for equal inputs, under equal operator sets. The converse need not hold, and
- *           its
- *       failure costs only what could have been shared.
+ *           its failure costs only what could have been shared.
  *   HASH-2. What can't be known (weights in another file, operators of the model's own, random numbers) gets a unique
- *           hash,
- *       so that it is never shared.
+ *           hash, so that it is never shared.
  */
 import { createHash } from "node:crypto";
 import type { AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto } from "onnx-buf";

@@ -3,8 +3,7 @@
  * models share the parts that are left in time (gpulet, algorithm 1; docs/algorithms.md, D3).
  *
  *   PARTITION-1. The parts of an executor sum to 100 and are at most two. On success the served rates of a model sum to
- *                its
- *        rate.
+ *                its rate.
  *   PARTITION-2. A trial that fails leaves no trace.
  */
 import {

@@ -4,13 +4,11 @@
  *
  *   PLACE-1. An executor is only where its memory holds all models, including those that are moving in.
  *   PLACE-2. An executor is taken from a sub-cluster only if another one that stays there has loaded every model that
- *            it
- *        serves there. A sub-cluster with models and without executors is given one before anything else. Where every
- *        executor that could hold its models is needed where it is, another one is first sent to relieve it, and it
- *        moves once it can.
+ *            it serves there. A sub-cluster with models and without executors is given one before anything else. Where
+ *            every executor that could hold its models is needed where it is, another one is first sent to relieve it,
+ *            and it moves once it can.
  *   PLACE-3. An executor moves only to balance if that brings both sub-clusters closer to their ideal, together by at
- *            least
- *        as many accelerators as it drives: halves don't move back and forth.
+ *            least as many accelerators as it drives: halves don't move back and forth.
  */
 import { type PlacementDraft } from "./placement-draft.ts";
 import type { ExecutorMove, ExecutorToPlace, SubClusterLoad } from "./placement-problem.ts";

@@ -3,8 +3,7 @@
  * the time, E3).
  *
  *   SEARCH-1. After every accepted proposal the true objective is evaluated, and the best feasible plan kept: now and
- *             then
- *        isn't enough.
+ *             then isn't enough.
  *   SEARCH-2. The budget of moves is never exceeded.
  *   SEARCH-3. A seed and a number of proposals determine the result.
  */

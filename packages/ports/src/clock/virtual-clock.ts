@@ -2,11 +2,9 @@
  * VirtualClock: time that stands still until a test or the simulator moves it, so that equal inputs give equal runs.
  *
  *   VCLOCK-1. Due callbacks run in order of (instant, insertion). An alarm set to the past counts as set to now, so it
- *             can't
- *       starve those that are already due.
+ *             can't starve those that are already due.
  *   VCLOCK-2. A turn is one instant: everything due at it runs, then the end-of-turn callbacks. Whatever they make due
- *             at the
- *       same instant forms another turn before time moves on.
+ *             at the same instant forms another turn before time moves on.
  *   VCLOCK-3. `now()` inside a turn is its instant exactly: alarms are never late here.
  *   VCLOCK-4. An instant at which more than `firesMax` callbacks run is a loop that would never end: it throws.
  */

@@ -3,9 +3,8 @@
  * that a test can match outputs with their inputs.
  *
  *   EMULATED-1. Batches run one at a time, in the order given, each for its latency. Every `done` is called once, never
- *               inside
- *       the call that it was given to. (The exception is a batch that a fault hangs: its `done` is never called, nor
- *       any after it.)
+ *               inside the call that it was given to. (The exception is a batch that a fault hangs: its `done` is never
+ *               called, nor any after it.)
  *   EMULATED-2. Row r of every output is row r of input 0, repeated or cut to the output's length.
  *   EMULATED-3. At most `queueMax` batches wait; one more fails at once, and nothing else changes.
  */

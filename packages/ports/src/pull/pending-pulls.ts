@@ -29,7 +29,7 @@ interface Pending {
  *
  *   PULL-1. `done` is called once, and never before the adapter's `pull` returned.
  *   PULL-2. A reply counts only from the peer that was asked, and only for the requests that were asked for, in their
- *       order.
+ *           order.
  */
 export class PendingPulls {
   readonly #startTimer: StartTimer;

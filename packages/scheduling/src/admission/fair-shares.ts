@@ -3,16 +3,13 @@
  * within an application higher priorities go first. docs/algorithms.md, A12; docs/architecture.md, section 4.
  *
  *   SHARE-1. In calm, and for requests of one application and one priority, nothing is refused here: A2 alone decides,
- *            as it
- *       would without this file.
+ *            as it would without this file.
  *   SHARE-2. While overloaded, an application has the rate min(demand, level · weight), weighted max-min. So none gets
- *            less
- *       because another sends more.
+ *            less because another sends more.
  *   SHARE-3. A priority takes only from lower ones of its own application, and leaves them the floor.
  *   SHARE-4. A request that could not have been served when it came counts neither as demand nor as a loss. The losses
- *            that
- *       steer are those of the classes that lose least. Others may ask for the impossible (deadlines too short for a
- *       busy system), at no cost to anybody.
+ *            that steer are those of the classes that lose least. Others may ask for the impossible (deadlines too
+ *            short for a busy system), at no cost to anybody.
  *   SHARE-5. At most CLASSES_MAX (application, priority) pairs are told apart; any beyond them share one account.
  *
  * O(1) for a request, and O(k log k) a period for k classes.

@@ -3,8 +3,7 @@
  * of accelerator time, instead of the largest run in deadline order (batch-choice.ts).
  *
  *   LENGTH-1. A request is refused only if it can't be expected in time even alone. One that doesn't fit this batch
- *             waits
- *        for another.
+ *             waits for another.
  *   LENGTH-2. While more requests wait than the batch has, it waits for none: its length is the limit.
  *   LENGTH-3. The accelerator is reported as free when the batch has almost certainly ended.
  */

@@ -2,13 +2,12 @@
  * The engine of every baseline: accelerators, deliveries and timers in virtual time. A baseline only keeps queues and
  * decides.
  *
- *   E1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, timers; then the
- *       baseline decides, once, after all of them.
+ *   BASELINE-1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, timers; then
+ *               the baseline decides, once, after all of them.
  *   BASELINE-2. One batch at a time runs on an accelerator; a batch that is dispatched to a busy one starts when it is
  *               free.
  *   BASELINE-3. Every delay is at its upper end, jitter included, as in Tutti's plans: baselines know their delays and
- *               are
- *       never late because of them.
+ *               are never late because of them.
  */
 import { BoundedDeque, IndexedHeap, MinTree } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";

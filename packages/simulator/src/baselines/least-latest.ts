@@ -3,8 +3,8 @@
  * start soonest. Clockwork-like and eager-least-latest share this rule.
  *
  *   LEAST-1. The heap's value for a model is at most its true latest start: with time a batch only shrinks, and starts
- *       later. A model that has changed has −Infinity. So only the top needs to be looked at when an accelerator is
- *       free.
+ *            later. A model that has changed has −Infinity. So only the top needs to be looked at when an accelerator
+ *            is free.
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { Instant } from "@tutti/units";
