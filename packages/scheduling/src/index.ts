@@ -1,5 +1,7 @@
-export { type ClassShare, type ShareRules } from "./admission/fair-shares.ts";
+export type { ShareRules } from "./admission/deal-shares.ts";
+export type { ClassShare } from "./admission/fair-shares.ts";
 export { chooseBatch, type Gathering } from "./batch-choice.ts";
+export * from "./cluster-options.ts";
 export * from "./cluster.ts";
 export * from "./idle-time.ts";
 export * from "./messages.ts";

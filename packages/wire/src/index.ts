@@ -8,3 +8,4 @@ export * from "./rows.ts";
 export * from "./tensor-message.ts";
 export { bytesFromJson, bytesFromValues, jsonFromBytes } from "./elements.ts";
 export * from "./data-frames.ts";
+export * from "./data-frame-reader.ts";

@@ -16,8 +16,6 @@
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import type { RunOutcome } from "@tutti/ports/engine";
 import {
-  ALONE_TOLD_MAX,
-  AloneMeasured,
   IdleAsked,
   IdleGiven,
   type PulledItem,
@@ -45,6 +43,7 @@ import type { Leader } from "../leader.ts";
 import type { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
 import type { GpuSlot } from "./gpu-slot.ts";
+import { IsolatedReports, type Sample } from "./isolated-reports.ts";
 import { IdleHunger, LengthModel } from "./length-model.ts";
 import { rowBuffer } from "./padded-buffer.ts";
 import type { Run } from "./run.ts";
@@ -107,7 +106,7 @@ export class IsolatedRuns {
   readonly #recent = new Map<ThreadId, number[]>();
   readonly #lengths = new LengthModel();
   readonly #hunger: IdleHunger;
-  readonly #told = new Map<ThreadId, { samples: Sample[]; batches: Batch[]; pairs: Pair[] }>();
+  readonly #reports = new IsolatedReports();
   /** ISOLATED-5: number of samples that ran in isolation, by thread. */
   readonly #sampled = new Map<ThreadId, number>();
   readonly #alarm: Alarm;
@@ -232,15 +231,13 @@ export class IsolatedRuns {
       const alone = this.#lengths.reckoned(thread, length);
       if (alone === undefined) continue;
       this.#reckoned++;
-      this.#tellSample(thread, { app, units, alone });
+      this.#reports.sample(thread, { app, units, alone });
     }
   }
 
   /** Reports samples to the profiler. They are not urgent, so they travel together. */
   tell(): void {
-    for (const [thread, told] of this.#told)
-      this.#options.runtime.broadcast("profiler", AloneMeasured, { thread, ...told });
-    this.#told.clear();
+    this.#reports.send(this.#options.runtime);
   }
 
   /**
@@ -361,16 +358,14 @@ export class IsolatedRuns {
     const share = row.onOutcome === undefined ? this.#options.share : SHADOW_SHARE;
     state.askAt = after(now, micros(Math.ceil(outcome.run / share)));
     if (row.onOutcome === undefined) this.#hunger.ran(now, outcome.run);
-    if (row.once !== undefined) return this.#notePair(row.thread, row.once, outcome.run);
+    if (row.once !== undefined) return this.#reports.pair(row.thread, row.once, outcome.run);
     if (this.#isRepeated(row)) this.#sampleBuffer.putBack({ ...row, at: now, whole: undefined, once: outcome.run });
     if (row.isSample) this.#note(row.thread, { ...row, alone: outcome.run });
     if (whole === undefined) return;
     whole.longest = Math.max(whole.longest, outcome.run);
     if (--whole.left > 0) return;
-    const { batches } = this.#toldOf(row.thread);
     const { batchSize, took, longest } = whole;
-    if (whole.left === 0 && batches.length < ALONE_TOLD_MAX)
-      batches.push({ batchSize, took: micros(Math.max(1, took)), alone: micros(Math.max(1, longest)) });
+    if (whole.left === 0) this.#reports.batch(row.thread, { batchSize, took, alone: micros(longest) });
   }
 
   #noteDelay(delay: Micros): void {
@@ -382,19 +377,10 @@ export class IsolatedRuns {
 
   #note(thread: ThreadId, sample: Sample): void {
     const { alone } = sample;
-    this.#tellSample(thread, sample);
+    this.#reports.sample(thread, sample);
     this.#lengths.ranAlone(thread, sample);
     if (!this.#recent.has(thread) && this.#recent.size >= MODELS_TIMED) this.#recent.clear();
     this.#recent.set(thread, [...(this.#recent.get(thread) ?? []).slice(1 - RECENT), alone]);
-  }
-  #tellSample(thread: ThreadId, { app, units, alone }: Sample): void {
-    const { samples } = this.#toldOf(thread);
-    if (samples.length < ALONE_TOLD_MAX) samples.push({ app, units, alone: micros(Math.max(1, alone)) });
-  }
-  #toldOf(thread: ThreadId): { samples: Sample[]; batches: Batch[]; pairs: Pair[] } {
-    let told = this.#told.get(thread);
-    if (told === undefined) this.#told.set(thread, (told = { samples: [], batches: [], pairs: [] }));
-    return told;
   }
 
   /** ISOLATED-5: whether a sample runs twice, independent of its time (ISOLATED-3). */
@@ -406,14 +392,6 @@ export class IsolatedRuns {
     this.#sampled.set(thread, count);
     return count % (count <= REPEATED_OFTEN ? 2 : REPEATED_EVERY) === 0;
   }
-  #notePair(thread: ThreadId, once: Micros, again: Micros): void {
-    const { pairs } = this.#toldOf(thread);
-    if (pairs.length < ALONE_TOLD_MAX) pairs.push({ once, again: micros(Math.max(1, again)) });
-  }
 }
-
-type Sample = AloneMeasured["samples"][number];
-type Batch = AloneMeasured["batches"][number];
-type Pair = NonNullable<AloneMeasured["pairs"]>[number];
 
 const keyOf = (run: Run): string => `${run.batcher}/${run.batch.batchId}`;

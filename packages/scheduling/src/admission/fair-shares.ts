@@ -16,17 +16,8 @@
  */
 import type { Instant, Micros } from "@tutti/units";
 import { CapacityControl, type Departures } from "./capacity-control.ts";
-import { type AppAccount, type ClassAccount, claimOf, spend } from "./class-account.ts";
-import { dealByPriority, waterLevel } from "./max-min.ts";
-
-export interface ShareRules {
-  /** Weights by application number. Undefined: an application's weight is its usual rate, see `usual`. */
-  readonly weights?: ReadonlyMap<number, number> | undefined;
-  /** Weight of applications that `weights` doesn't name. */
-  readonly otherWeight?: number;
-  /** Part of an application's share that its lower priorities keep, whatever the higher ones ask for. */
-  readonly priorityFloor?: number;
-}
+import { type AppAccount, type ClassAccount, spend } from "./class-account.ts";
+import { type ShareRules, dealShares } from "./deal-shares.ts";
 
 /** Fraction of one (application, priority) that may be sent. */
 export interface ClassShare {
@@ -36,15 +27,12 @@ export interface ClassShare {
   readonly keep: number;
 }
 
-export const PRIORITY_FLOOR = 0.1;
 export const CLASSES_MAX = 256;
 
 const PERIOD_MIN = 50_000;
 const PERIOD_MAX = 500_000;
 /** Time over which usual rates follow: a minute of calm, µs. */
 const USUAL_OVER = 60_000_000;
-/** Least weight of an application, as a fraction of the average one: newcomers have no past. */
-const NEWCOMER = 1 / 8;
 /** Requests a period below which a class is idle, and its place may be given to another. */
 const IDLE = 0.01;
 /** Number of calm periods that are treated as one, since there is little to see in them. */
@@ -280,7 +268,7 @@ export class FairShares {
     }
     this.#age = this.#isCalm ? 0 : this.#age + 1;
     if (!this.#isCalm) for (const owner of this.#owners) owner.unsure = undefined;
-    if (!this.#isCalm) this.#deal();
+    if (!this.#isCalm) dealShares(this.#owners, this.control.rate, this.#period, this.#rules);
     else if (!wasCalm) this.#letIn();
     this.#dispatched = this.#idle = this.#idleTime = this.#runTime = this.#ranTime = 0;
     this.#dropped = this.#droppedAtOnce = 0;
@@ -363,51 +351,6 @@ export class FairShares {
     this.#unsureLength = this.#length;
   }
 
-  /** Shares the capacity among applications (SHARE-2). */
-  #deal(): void {
-    const capacity = this.control.rate * this.#period; // requests a period, as demands are
-    const apps = this.#owners;
-    const weights = this.#weights(apps);
-    const claims = apps.map(({ classes }, i) => {
-      let demand = 0;
-      for (const one of classes) demand += claimOf(one);
-      return { demand, weight: weights[i]! };
-    });
-    const level = waterLevel(capacity, claims);
-    for (const [i, { classes }] of apps.entries()) {
-      const { demand, weight } = claims[i]!;
-      // At an infinite level there is nothing to share out: all may come.
-      const share = level === Infinity ? Infinity : level * weight;
-      if (demand <= share) for (const one of classes) this.#limit(one, share, share);
-      else this.#dealWithin(classes, share);
-    }
-  }
-
-  /** Shares an application's part among its priorities (SHARE-3). */
-  #dealWithin(classes: readonly ClassAccount[], share: number): void {
-    const floor = this.#rules.priorityFloor ?? PRIORITY_FLOOR;
-    const demands = classes.map(({ demand }) => demand);
-    const dealt = dealByPriority(share, demands, floor);
-    let strict = share * (1 - floor);
-    for (const [i, one] of classes.entries()) {
-      // A high priority that suddenly asks for more gets it at once: the share was reserved for it.
-      this.#limit(one, Math.max(dealt[i]!, strict), dealt[i]!);
-      strict = Math.max(0, strict - demands[i]!);
-    }
-  }
-
-  /**
-   * @param perPeriod - requests of this class that may queue
-   * @param expected - requests of this class that should reach the queue
-   */
-  #limit(account: ClassAccount, perPeriod: number, expected: number): void {
-    const rate = perPeriod / this.#period;
-    // A newly limited class starts with half a period of tokens.
-    if (account.rate === Infinity && rate < Infinity) account.tokens = Math.max(1, perPeriod / 2);
-    account.rate = rate;
-    account.keep = account.demand <= expected ? 1 : expected / account.demand;
-  }
-
   #letIn(): void {
     for (const account of this.#accounts) {
       account.rate = Infinity;
@@ -415,15 +358,6 @@ export class FairShares {
       account.used = account.wasted = 0;
     }
     this.#isShed = false;
-  }
-
-  #weights(apps: readonly AppAccount[]): number[] {
-    const { weights, otherWeight = 1 } = this.#rules;
-    if (weights !== undefined) return apps.map(({ app }) => weights.get(app) ?? otherWeight);
-    let usual = 0;
-    for (const account of apps) usual += account.usual;
-    const least = (usual / apps.length) * NEWCOMER;
-    return apps.map((account) => (usual === 0 ? 1 : Math.max(account.usual, least)));
   }
 
   #closeIdle(): void {
