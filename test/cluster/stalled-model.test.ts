@@ -2,10 +2,11 @@
  * A model that could be served and answers nothing is noticed, reported and restarted. One that can't be served is not.
  */
 import { GpuGranted, type StatsReported } from "@tutti/protocol";
-import { after, millis, seconds, threadId } from "@tutti/units";
+import { after, gpuId, millis, seconds, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Said, asOf, frameOf, saidIn } from "./message-mutation.ts";
-import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const MODEL = { name: "m", alphaMs: 1, betaMs: 3, sloMs: 50 };
 const THREAD = threadId(1, 0);
@@ -30,20 +31,17 @@ function serving(options: VirtualClusterOptions = {}) {
   return { cluster, reports, grants };
 }
 
-test("a thread that believes a grant from the future obeys none, is told as stalled, and answers again under a new term", () => {
+test("a thread that believes grants with false numbers accepts no others, is reported as stalled, and answers again under a new term", () => {
   const { cluster, reports, grants } = serving();
   const now = cluster.clock.now();
+  const enemy = cluster.network.connect({ name: "enemy" });
   const grant = asOf(now, grants.at(-1)!);
   const { grantSeq } = grant.value as GpuGranted;
-  // The grant is over in 5 ms. Its time lies in the future, so grants sent before that time are ignored: for eight
-  // minutes.
-  const value = {
-    ...grant.value,
-    grantSeq: grantSeq + 1,
-    validUntil: after(now, millis(5)),
-    sentAt: after(now, seconds(480)),
-  };
-  cluster.network.connect({ name: "enemy" }).publish(grant.subject, frameOf({ ...grant, value })!);
+  for (const gpu of [gpuId(0), gpuId(1)]) {
+    // Far ahead of the ranker's own, and valid for nearly as long as is plausible.
+    const value = { ...grant.value, gpu, grantSeq: grantSeq + 1_000_000, validUntil: after(now, millis(3_900)) };
+    enemy.publish(grant.subject, frameOf({ ...grant, value })!);
+  }
   cluster.run(millis(20));
   const asked = cluster.load("m", { rate: 50, duration: seconds(5), sloMs: 50 });
   cluster.run(millis(500));

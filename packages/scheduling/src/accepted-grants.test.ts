@@ -1,9 +1,12 @@
-import { type GpuId, gpuId } from "@tutti/units";
+import { type GpuId, gpuId, instant } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { AcceptedGrants } from "./accepted-grants.ts";
 
-const grant = (gpu: number, epoch: number, grantSeq: number) => ({ gpu: gpuId(gpu), epoch, grantSeq });
+const NOW = instant(1);
+const grant = (gpu: number, epoch: number, grantSeq: number, validUntil = instant(10)) => ({
+  ...{ gpu: gpuId(gpu), epoch, grantSeq, validUntil },
+});
 
 test("each grant is accepted once, and none after a newer one of its accelerator, however they come", () => {
   const coming = fc.array(
@@ -21,7 +24,7 @@ test("each grant is accepted once, and none after a newer one of its accelerator
         }
         const before = all.get(gpuId(gpu)) ?? [];
         const isNewest = before.every((seq) => seq < grantSeq);
-        expect(accepted.accept(grant(gpu, epoch, grantSeq))).toBe(isNewest);
+        expect(accepted.accept(NOW, grant(gpu, epoch, grantSeq))).toBe(isNewest);
         all.set(gpuId(gpu), [...before, grantSeq]);
       }
     }),
@@ -31,8 +34,16 @@ test("each grant is accepted once, and none after a newer one of its accelerator
 
 test("of many accelerators the oldest is forgotten, and those beside it are not", () => {
   const accepted = new AcceptedGrants();
-  for (let gpu = 0; gpu < 4_097; gpu++) expect(accepted.accept(grant(gpu, 1, 1))).toBe(true);
+  for (let gpu = 0; gpu < 4_097; gpu++) expect(accepted.accept(NOW, grant(gpu, 1, 1))).toBe(true);
   expect(accepted.size).toBe(4_096);
-  expect([1, 4_096].map((gpu) => accepted.accept(grant(gpu, 1, 1)))).toEqual([false, false]);
-  expect(accepted.accept(grant(0, 1, 1))).toBe(true);
+  expect([1, 4_096].map((gpu) => accepted.accept(NOW, grant(gpu, 1, 1)))).toEqual([false, false]);
+  expect(accepted.accept(NOW, grant(0, 1, 1))).toBe(true);
+});
+
+test("a grant with a false number, far ahead, stops its accelerator only until its own end", () => {
+  const accepted = new AcceptedGrants();
+  expect(accepted.accept(instant(1), grant(0, 1, 2 ** 32, instant(5)))).toBe(true);
+  expect(accepted.accept(instant(5), grant(0, 1, 7, instant(9)))).toBe(false);
+  expect(accepted.accept(instant(6), grant(0, 1, 8, instant(9)))).toBe(true);
+  expect(accepted.accept(instant(6), grant(0, 1, 8, instant(9)))).toBe(false);
 });
