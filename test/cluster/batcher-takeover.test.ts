@@ -3,7 +3,8 @@ import { BUCKET, leaseKeys } from "@tutti/protocol";
 import { type ActorKey, millis, seconds } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const POLICIES = [{ kind: "adaptive" }, { kind: "deferred" }] as const;
 const names = (count: number): string[] => Array.from({ length: count }, (_, i) => `model-${i + 1}`);

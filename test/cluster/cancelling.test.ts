@@ -1,7 +1,8 @@
 /** Requests that are cancelled, and those that only their ingress remembers. */
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const FAST = { name: "fast", alphaMs: 1, betaMs: 4, sloMs: 200 };
 function serving(options: VirtualClusterOptions = {}): VirtualCluster {

@@ -1,7 +1,8 @@
 import { InMemoryNetwork } from "@tutti/ports/bus";
 import { expect, test, vi } from "vitest";
 import { micros, millis, seconds } from "@tutti/units";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const RESNET = { name: "resnet50", alphaMs: 1.053, betaMs: 5.072, sloMs: 25 };
 

@@ -4,7 +4,8 @@
  */
 import { type Instant, Prng, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 /** Pace of the model. A request of n units takes 1 + 0.6·n ms in isolation, and sixteen of them twice that. */
 const PACE = { fixedMs: 1, unitMs: 0.56, rowUnitMs: 0.04, max: 512, typical: 96 };

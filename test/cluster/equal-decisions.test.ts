@@ -18,7 +18,8 @@ import { type Decision, DecisionRecorder, type Scenario, TuttiCluster, simulate 
 import { type Instant, type Micros, Prng, micros, millis, modelNumberOf, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked } from "./virtual-cluster-options.ts";
 
 /**
  * A grid that keeps timers apart from arrivals. Messages take no time but turns, so at the very microsecond of a timer

@@ -7,7 +7,8 @@ import { BUCKET, BatchRefused, type ModelFaults, type ModelStatus, faultKeys, su
 import { type GpuId, type Instant, actorKey, after, gpuId, millis, seconds } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 interface Started {
   readonly gpu: number;

@@ -7,7 +7,8 @@ import { type Micros, micros, millis, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type EchoAnswer, echoModel } from "../simulation/echo-model.ts";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const PREFIX = { alphaMs: 0.2, betaMs: 14 };
 const SUFFIX = { alphaMs: 0.01, betaMs: 0.2 };

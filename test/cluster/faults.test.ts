@@ -19,7 +19,8 @@ import {
 import { type ActorKey, type Instant, actorKey, after, gpuId, micros, millis, seconds, threadId } from "@tutti/units";
 import { FrameWriter, fromJson, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const FAST = { name: "fast", alphaMs: 1, betaMs: 4, sloMs: 50 };
 

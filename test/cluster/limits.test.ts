@@ -17,7 +17,8 @@ import { millis, seconds } from "@tutti/units";
 import { encodeTensors, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type EchoAnswer, readEcho } from "../simulation/echo-model.ts";
-import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const X: Tensor = { name: "x", type: "FP32", dims: [1, 1], data: new Uint8Array(4) };
 const message = (...tensors: readonly Tensor[]): Uint8Array => encodeTensors(tensors);

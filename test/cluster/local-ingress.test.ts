@@ -3,7 +3,8 @@ import type { LocalActors } from "@tutti/actors";
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import { micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const FAST = { name: "fast", alphaMs: 1, betaMs: 4, sloMs: 200 };
 

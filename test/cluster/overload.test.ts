@@ -1,7 +1,8 @@
 /** Whole actors under overload, in virtual time: docs/architecture.md, T7; docs/algorithms.md, A12. */
 import { type Instant, Prng, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const MODEL = { name: "wide", alphaMs: 2, betaMs: 8, sloMs: 60, batchSizeMax: 16 };
 const REFUSALS = ["TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE"];

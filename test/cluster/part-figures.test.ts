@@ -9,7 +9,8 @@ import { FrameReader, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { echoModel } from "../simulation/echo-model.ts";
 import { findAndRead, scalar } from "./find-and-read.ts";
-import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const VARIANTS = ["head-a", "head-b"] as const;
 

@@ -4,7 +4,8 @@ import { type StepInput, type Tensors, inlineSteps } from "@tutti/ports/steps";
 import { type Instant, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { findAndRead, scalar } from "./find-and-read.ts";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const valueOf = (tensors: Tensors | undefined, name: string): number => Number(tensors?.[name]?.data[0]);
 

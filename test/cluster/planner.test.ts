@@ -3,7 +3,8 @@ import { BUCKET, PLACEMENT_KEY, type Placement, isPlacement } from "@tutti/proto
 import { type Micros, Prng, gpuId, millis, seconds } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const EPOCH = seconds(6);
 /** l(b) = b + 4 ms; SLO 60 ms. */

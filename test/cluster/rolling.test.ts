@@ -1,7 +1,8 @@
 /** A rolling restart as an operator's command does it: every process in turn, under load, in virtual time. */
 import { type Micros, gpuId, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked } from "./virtual-cluster-options.ts";
 
 /** Time from the start of a process until it is ready, and from there until the next one's turn. */
 const START = millis(300);

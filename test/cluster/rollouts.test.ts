@@ -5,7 +5,8 @@ import { BUCKET, StatsReported, faultKeys, percentOf, stateOf, subjectsOf } from
 import { type Micros, micros, millis, seconds } from "@tutti/units";
 import { FrameReader, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const RATE = 400;
 const SLO_MS = 50;

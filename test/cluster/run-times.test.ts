@@ -16,7 +16,8 @@ import {
 import { type Instant, Prng, micros, millis, seconds } from "@tutti/units";
 import { FrameReader, fromJson, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 /**
  * Pace of the model. A request of n units takes 2 + n ms in isolation; a batch of k, 2 + (0.5 + 0.5·k) · its longest.

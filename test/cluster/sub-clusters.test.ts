@@ -6,7 +6,8 @@ import { BatchDispatched, ExecutorInventory, ModelReported, subjectsOf } from "@
 import { type GpuId, type Micros, gpuId, millis, modelNumberOf, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const A = { name: "a", alphaMs: 1, betaMs: 4, sloMs: 60 } as const;
 const B = { name: "b", alphaMs: 1, betaMs: 3, sloMs: 60 } as const;

@@ -2,7 +2,8 @@
 import { type RecordedSpan, RecordingTelemetry, type SpanContext } from "@tutti/ports/telemetry";
 import { micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
 const MODEL = { name: "echo", alphaMs: 1, betaMs: 4, sloMs: 50 };
 /** l(b) = 90 + 10·b ms: long enough to be killed in mid-run. */

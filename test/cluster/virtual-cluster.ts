@@ -10,12 +10,10 @@ import {
   type ActorPorts,
   type LastRun,
   type LocalActors,
-  type ServedPipelines,
-  type BatcherConfig,
 } from "@tutti/actors";
 import { type Bus, InMemoryNetwork } from "@tutti/ports/bus";
 import { VirtualClock } from "@tutti/ports/clock";
-import { EmulatedEngine, type EmulatedFault, type Engine, type EngineBatch } from "@tutti/ports/engine";
+import { EmulatedEngine, type Engine } from "@tutti/ports/engine";
 import {
   BUCKET,
   DEFAULT_SUB_CLUSTER,
@@ -27,10 +25,8 @@ import {
   inferSubject,
   splitModelName,
 } from "@tutti/protocol";
-import type { DataClient, DataHandlers } from "@tutti/ports/pull";
-import type { Policy } from "@tutti/scheduling";
+import type { DataHandlers } from "@tutti/ports/pull";
 import { InMemoryStore } from "@tutti/ports/store";
-import type { Telemetry } from "@tutti/ports/telemetry";
 import {
   type ActorKey,
   type GpuId,
@@ -45,68 +41,10 @@ import {
   seconds,
 } from "@tutti/units";
 import { toJson } from "@tutti/wire";
+import { type Asked, FAST_ACTOR, type VirtualClusterOptions } from "./virtual-cluster-options.ts";
+import { stalledHandlers, virtualDataClient } from "./virtual-data-client.ts";
 import { gated, silent } from "./virtual-process.ts";
 import { echoModel, echoRequest, readEcho } from "../simulation/echo-model.ts";
-
-export interface VirtualClusterOptions {
-  readonly seed?: number;
-  readonly gpus?: number;
-  readonly executors?: number;
-  /** Rankers of each sub-cluster. */
-  readonly rankers?: number;
-  /** Default: `main` alone. */
-  readonly subClusters?: readonly string[];
-  /** Memory of each accelerator for the weights of its models together. Default: unbounded. */
-  readonly memoryBytesMax?: number;
-  readonly batchers?: number;
-  readonly policy?: Policy;
-  /** Delay of each message, one way. */
-  readonly hop?: Micros;
-  /** Delay of each message on the data plane. */
-  readonly dataHop?: Micros;
-  readonly delayFloors?: BatcherConfig["delayFloors"];
-  readonly respondFloor?: Micros;
-  /** Bounds on pending requests of the ingress. Default: production's. */
-  readonly held?: { readonly requestsMax?: number; readonly appRequestsMax?: number; readonly appBytesMax?: number };
-  /** Pipelines that every ingress serves. */
-  readonly pipelines?: ServedPipelines;
-  readonly gatherFor?: Micros;
-  readonly fault?: (gpu: number, runs: number, batch: EngineBatch) => EmulatedFault | undefined;
-  /** Wraps the engine between an executor and its accelerators. */
-  readonly wrapEngine?: (engine: Engine, gpu: GpuId) => Engine;
-  /** Delay until an executor with an unusable engine is started again. Default: never. */
-  readonly restartAfter?: Micros;
-  /** Whether messages on a subject are lost. */
-  readonly loses?: (subject: string) => boolean;
-  /** Share of accelerator time for isolated runs. Default: production's. */
-  readonly aloneShare?: number;
-  /** How long isolated run times count: once to twice this window. */
-  readonly timesWindow?: Micros;
-  /** Latencies that batchers plan with. Default: production's. */
-  readonly latency?: NonNullable<BatcherConfig["latency"]>;
-  /** Telemetry of each process, by its name. Default: none. */
-  readonly telemetry?: (name: string) => Telemetry;
-  /** Real run times as a multiple of what the profile says. */
-  readonly runTimes?: () => number;
-}
-
-export interface Outcome {
-  readonly status: "ok" | string;
-  readonly at: Instant;
-  readonly value: number;
-  readonly text: string;
-  readonly retryAfterMs?: number;
-  readonly version?: string;
-}
-
-/** One request as its publisher saw it; T1 says that `outcomes` has exactly one member in the end. */
-export interface Asked {
-  readonly at: Instant;
-  readonly deadline: Instant;
-  readonly value: number;
-  readonly reply: string;
-  readonly outcomes: Outcome[];
-}
 
 /**
  * A whole cluster of production's own actors in virtual time, over the bus and store in memory and emulated
@@ -297,13 +235,21 @@ export class VirtualCluster {
         if (restartAfter !== undefined) this.#later(restartAfter, () => this.startExecutor(name, gpus));
       };
       const engines = gpus.map((gpu) => ({ gpu, engine: wrapEngine(this.#engine(gpu), gpu) }));
+      const hop = this.#options.dataHop ?? micros(30);
+      const later = (delay: Micros, run: () => void): void => this.#later(delay, run);
+      const data = virtualDataClient({ handlers: this.#data, hop, later, life });
+      const bounds = {
+        ...(aloneShare !== undefined && { aloneShare }),
+        ...(memoryBytesMax !== undefined && { memoryBytesMax }),
+      };
       return createExecutor(
-        { ...ports, data: this.#dataClient(life), engines, onFault, lastRuns, ...more },
         {
-          ...config,
-          ...(aloneShare !== undefined && { aloneShare }),
-          ...(memoryBytesMax !== undefined && { memoryBytesMax }),
+          ...ports,
+          data,
+          ...{ engines, onFault, lastRuns },
+          ...more,
         },
+        { ...config, ...bounds },
         ready,
       );
     });
@@ -343,14 +289,11 @@ export class VirtualCluster {
   stallData(name: string, duration: Micros): void {
     const key = this.actors.get(name)!.actor.key;
     const handlers = this.#data.get(key)!;
-    const missed: (() => void)[] = [];
-    this.#data.set(key, {
-      onPull: (pull, reply) => void missed.push(() => handlers.onPull(pull, reply)),
-      onResults: (results) => void missed.push(() => handlers.onResults(results)),
-    });
+    const { stalled, resume } = stalledHandlers(handlers);
+    this.#data.set(key, stalled);
     this.#later(duration, () => {
       this.#data.set(key, handlers);
-      for (const run of missed) run();
+      resume();
     });
   }
   /** An ingress' data handlers, as an executor calls them: tests deliver unrequested results. */
@@ -440,11 +383,7 @@ export class VirtualCluster {
     };
     const config: ActorConfig = {
       key,
-      cluster: "main",
-      host: "virtual",
-      pid: 1,
-      heartbeatEvery: millis(20),
-      peerTimeout: millis(100),
+      ...FAST_ACTOR,
       ...(this.#options.gatherFor !== undefined && { gatherFor: this.#options.gatherFor }),
     };
     this.actors.set(name, {
@@ -457,32 +396,5 @@ export class VirtualCluster {
   #later(delay: Micros, run: () => void): void {
     const alarm = this.clock.alarm(run);
     alarm.set(after(this.clock.now(), delay));
-  }
-
-  #dataClient(life: { readonly alive: boolean }): DataClient {
-    const hop = this.#options.dataHop ?? micros(30);
-    return {
-      pull: (peer, pull, timeoutMs, done) => {
-        let answered = false;
-        const once: typeof done = (outcome) => {
-          if (answered || !life.alive) return;
-          answered = true;
-          done(outcome);
-        };
-        this.#later(millis(timeoutMs), () => once({ failure: "timeout" }));
-        this.#later(hop, () =>
-          this.#data
-            .get(peer.key)
-            ?.onPull(pull, (items) =>
-              this.#later(hop, () => once(items === undefined ? { failure: "forbidden" } : { items })),
-            ),
-        );
-      },
-      push: (peer, results) => {
-        if (life.alive) this.#later(hop, () => this.#data.get(peer.key)?.onResults(results));
-      },
-      forget: () => undefined,
-      close: (done) => done(),
-    };
   }
 }

@@ -21,7 +21,7 @@ import { OUR_PAYLOAD_BYTES_MAX } from "@tutti/protocol";
 import { afterEach, describe, expect, test } from "vitest";
 import { tutti } from "../e2e/tutti-up.ts";
 import { type ConfiguredNats, freePorts, startConfigured } from "../fixtures/configured-nats.ts";
-import { until } from "./bus.suite.ts";
+import { until } from "./bus-tools.ts";
 
 const EVERYONE = usersOf({ cluster: "main", apps: ["camera"] }).map(({ name }) => name);
 const NOTHING = new Uint8Array(0);

@@ -1,6 +1,7 @@
 import { beforeEach } from "vitest";
 import { withNatsContainer } from "../fixtures/nats-container.ts";
-import { type BusNetwork, busConformance } from "./bus.suite.ts";
+import { busConformance } from "./bus.suite.ts";
+import type { BusNetwork } from "./bus-tools.ts";
 import { SUITE_USERS, natsNetwork } from "./nats-network.ts";
 
 const nats = withNatsContainer({ users: SUITE_USERS });

@@ -7,7 +7,7 @@ import { connect } from "node:net";
 import type { Delivery } from "@tutti/ports/bus";
 import { afterAll, expect, test } from "vitest";
 import { withNats } from "../fixtures/nats.ts";
-import { until } from "./bus.suite.ts";
+import { until } from "./bus-tools.ts";
 
 const nats = withNats();
 const ending: (() => void)[] = [];

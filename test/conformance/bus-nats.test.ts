@@ -1,6 +1,7 @@
 import { beforeAll } from "vitest";
 import { withNats } from "../fixtures/nats.ts";
-import { type BusNetwork, busConformance } from "./bus.suite.ts";
+import { busConformance } from "./bus.suite.ts";
+import type { BusNetwork } from "./bus-tools.ts";
 import { SUITE_USERS, natsNetwork } from "./nats-network.ts";
 
 const nats = withNats({ users: SUITE_USERS });

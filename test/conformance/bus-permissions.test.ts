@@ -5,7 +5,7 @@ import { isStoreFailure } from "@tutti/ports/store";
 import { actorKey } from "@tutti/units";
 import { afterEach, expect, test } from "vitest";
 import { withNats } from "../fixtures/nats.ts";
-import { until } from "./bus.suite.ts";
+import { until } from "./bus-tools.ts";
 
 const nats = withNats({ users: usersOf({ cluster: "main", apps: ["camera", "robot"] }), withLocalUser: true });
 const subjects = subjectsOf("main");

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import type { BusStatus } from "@tutti/ports/bus";
 import { type NatsConnection, type NatsServer, connectNats, startNatsServer } from "@tutti/bus-nats";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "./bus.suite.ts";
+import { until } from "./bus-tools.ts";
 
 let dir = "";
 let server: NatsServer;

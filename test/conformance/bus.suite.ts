@@ -2,26 +2,23 @@
  * The contract of every bus. Run by one test file per bus, so that an actor behaves the same in the simulator and over
  * NATS.
  */
-import type { Bus, BusFailure, BusStatus, Delivery, RequestOptions, ServiceInfo } from "@tutti/ports/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { isBusFailure } from "@tutti/ports/bus";
 import { afterEach, beforeEach, expect, test } from "vitest";
-
-export interface BusNetwork {
-  connect(): Promise<Bus>;
-  /** A connection that may publish and subscribe below `open.>` and its own inbox, and nothing else. */
-  connectRestricted(): Promise<Bus>;
-  /** Breaks every connection. */
-  cut(): Promise<void>;
-  /** Lets the connections come back. */
-  heal(): Promise<void>;
-  /** Closes what the test has opened. */
-  closeAll(): Promise<void>;
-}
-
-const encoder = new TextEncoder();
-const bytes = (text: string): Uint8Array => encoder.encode(text);
-const textOf = (delivery: Delivery): string => new TextDecoder().decode(delivery.payload);
-const NOTHING = new Uint8Array(0);
+import {
+  type BusNetwork,
+  Heard,
+  NOTHING,
+  bytes,
+  flushed,
+  listen,
+  request,
+  subjects,
+  textOf,
+  until,
+} from "./bus-tools.ts";
+import { busRestrictions } from "./bus-restrictions.ts";
+import { busServices } from "./bus-services.ts";
 
 export interface BusTraits {
   /**
@@ -298,27 +295,11 @@ export function busConformance(name: string, network: () => BusNetwork, { isLoca
     },
   );
 
-  test(`${name}: what may not be published or subscribed to is reported, and everything else goes on`, async () => {
-    const restricted = await network().connectRestricted();
-    const statuses = listen(restricted);
-    const denied = (part: string) =>
-      until(() => statuses.some((status) => status.kind === "permission-denied" && status.subject.includes(part)));
-    const secret = new Heard();
-    restricted.subscribe("closed.in", secret.take);
-    await denied("closed.in");
-    const outside = new Heard();
-    b.subscribe("closed.out", outside.take);
-    const open = new Heard();
-    restricted.subscribe("open.x", open.take);
-    await Promise.all([flushed(b), flushed(restricted)]);
-    restricted.publish("closed.out", bytes("x"));
-    await denied("closed.out");
-    a.publish("closed.in", bytes("secret"));
-    a.publish("open.x", bytes("fine"));
-    await open.count(1);
-    await flushed(b);
-    expect([secret.texts, outside.texts]).toEqual([[], []]);
-  });
+  busRestrictions(
+    name,
+    () => [a, b],
+    () => network().connectRestricted(),
+  );
 
   test.skipIf(isLocal)(
     `${name}: after a break subscriptions live again, and what happened is told in order`,
@@ -352,41 +333,7 @@ export function busConformance(name: string, network: () => BusNetwork, { isLoca
     },
   );
 
-  test(`${name}: every level of the services protocol finds an announced actor, until it stops`, async () => {
-    const service: ServiceInfo = {
-      name: "batcher",
-      id: subject().replaceAll(".", "-"),
-      version: "0.1.0",
-      description: "a batcher",
-      metadata: { host: "here" },
-      stats: () => ({ requests: 7, queued: 2.5 }),
-    };
-    const announced = b.announce(service);
-    await flushed(b);
-    const ask = async (to: string): Promise<Record<string, unknown>> => {
-      const answer = await request(a, to, NOTHING);
-      return isBusFailure(answer) ? { ...answer } : (JSON.parse(textOf(answer)) as Record<string, unknown>);
-    };
-    const identity = { name: "batcher", id: service.id, version: "0.1.0", metadata: { host: "here" } };
-    for (const to of ["$SRV.PING", "$SRV.PING.batcher", `$SRV.PING.batcher.${service.id}`]) {
-      expect(await ask(to)).toEqual({ type: "io.nats.micro.v1.ping_response", ...identity });
-    }
-    expect(await ask(`$SRV.INFO.batcher.${service.id}`)).toMatchObject({
-      type: "io.nats.micro.v1.info_response",
-      ...identity,
-      description: "a batcher",
-      endpoints: [{ name: "batcher", queue_group: "" }],
-    });
-    const stats = await ask(`$SRV.STATS.batcher.${service.id}`);
-    expect(stats).toMatchObject({
-      type: "io.nats.micro.v1.stats_response",
-      endpoints: [{ name: "batcher", num_requests: 7, num_errors: 0, data: { requests: 7, queued: 2.5 } }],
-    });
-    expect(Number.isNaN(Date.parse(stats["started"] as string))).toBe(false);
-    announced.stop();
-    await flushed(b);
-    expect(await ask(`$SRV.PING.batcher.${service.id}`)).toEqual({ failure: "no-responders" });
-  });
+  busServices(name, () => [a, b], subject);
 
   test.runIf(isLocal)(`${name}: while the server is away, what passes within the process goes on`, async () => {
     const to = subject();
@@ -444,44 +391,4 @@ export function busConformance(name: string, network: () => BusNetwork, { isLoca
     expect(await new Promise((resolve) => a.flush(resolve))).toBe(false);
     await new Promise<void>((resolve) => a.close(resolve));
   });
-}
-
-/** Records deliveries. Payloads are borrowed, so they are copied. */
-class Heard {
-  readonly deliveries: Delivery[] = [];
-  readonly #waiting: { readonly count: number; readonly resolve: () => void }[] = [];
-
-  readonly take = (delivery: Delivery): void => {
-    const { subject, reply } = delivery;
-    const payload = new Uint8Array(delivery.payload);
-    this.deliveries.push({ subject, reply, payload, header: (name) => delivery.header(name) });
-    for (const { count, resolve } of this.#waiting) if (this.deliveries.length >= count) resolve();
-  };
-  get texts(): string[] {
-    return this.deliveries.map(textOf);
-  }
-  count(count: number): Promise<void> {
-    if (this.deliveries.length >= count) return Promise.resolve();
-    return new Promise((resolve) => this.#waiting.push({ count, resolve }));
-  }
-}
-
-/** Subjects that no other test uses. They begin with `open`, so that the restricted connection may use them, too. */
-function subjects(): () => string {
-  let count = 0;
-  return () => `open.s${++count}`;
-}
-
-const flushed = (bus: Bus): Promise<boolean> => new Promise((resolve) => bus.flush(resolve));
-const request = (bus: Bus, to: string, payload: Uint8Array, options: RequestOptions = { timeoutMs: 5_000 }) =>
-  new Promise<Delivery | BusFailure>((resolve) => bus.request(to, payload, options, resolve));
-function listen(bus: Bus): BusStatus[] {
-  const statuses: BusStatus[] = [];
-  bus.onStatus((status) => statuses.push(status));
-  return statuses;
-}
-
-/** For conditions that no event announces; the test's own time-out ends it. */
-export async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 2));
 }

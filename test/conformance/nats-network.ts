@@ -1,6 +1,6 @@
 import type { NatsConnection, NatsUser } from "@tutti/bus-nats";
 import type { NatsFixture } from "../fixtures/nats.ts";
-import type { BusNetwork } from "./bus.suite.ts";
+import type { BusNetwork } from "./bus-tools.ts";
 import type { StoreUnderTest } from "./store.suite.ts";
 
 /** Users for the suites on buses and stores, which don't test permissions. */

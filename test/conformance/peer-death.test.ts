@@ -10,7 +10,7 @@ import { noTelemetry } from "@tutti/ports/telemetry";
 import { type ActorKey, actorKey, millis, seconds } from "@tutti/units";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { withNats } from "../fixtures/nats.ts";
-import { until } from "./bus.suite.ts";
+import { until } from "./bus-tools.ts";
 
 const nats = withNats({ users: usersOf({ cluster: "main", apps: [] }) });
 const clock = new NodeClock();

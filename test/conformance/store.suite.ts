@@ -2,7 +2,7 @@
 import type { Entry, Revision, Store, StoreFailure, Watcher } from "@tutti/ports/store";
 import { isStoreFailure } from "@tutti/ports/store";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "./bus.suite.ts";
+import { until } from "./bus-tools.ts";
 
 export interface StoreUnderTest {
   /** Opens another actor's view of the same store. */

@@ -7,7 +7,8 @@ import { HostBus, InMemoryNetwork, type LinkSwitch } from "@tutti/ports/bus";
 import { LinkAssembler, LinkListener, connectLink, decodeLinkMessage, encodeLinkMessage } from "@tutti/pull-tcp";
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
-import { type BusNetwork, busConformance, until } from "./bus.suite.ts";
+import { busConformance } from "./bus.suite.ts";
+import { type BusNetwork, until } from "./bus-tools.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-link-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

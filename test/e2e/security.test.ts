@@ -15,7 +15,7 @@ import type { PullOutcome } from "@tutti/ports/pull";
 import { actorKey, instant, micros } from "@tutti/units";
 import { FrameReader, encodeRequest, encodeTensors } from "@tutti/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../conformance/bus.suite.ts";
+import { until } from "../conformance/bus-tools.ts";
 import { TuttiUp, tutti } from "./tutti-up.ts";
 
 const CLUSTER = "main";

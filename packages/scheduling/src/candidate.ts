@@ -12,7 +12,7 @@ import { adaptationTo, canWaitingPay } from "./adaptation.ts";
 import { chooseBatch } from "./batch-choice.ts";
 import { chooseByLength } from "./dynamic/length-choice.ts";
 import type { ModelEffects } from "./messages.ts";
-import type { ModelThread } from "./model-thread.ts";
+import type { ModelThread } from "./model-thread-state.ts";
 import { awaitedStart, withPatience } from "./policy.ts";
 import { spareTime } from "./scarcity.ts";
 

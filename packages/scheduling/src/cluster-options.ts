@@ -1,6 +1,6 @@
 import type { Instant, Micros } from "@tutti/units";
 import type { DispatchedBatch, RefusalCause, Request } from "./messages.ts";
-import type { ModelThreadConfig } from "./model-thread.ts";
+import type { ModelThreadConfig } from "./model-thread-state.ts";
 
 /** Listener for events. It may keep batches and requests. */
 export interface ClusterListener {

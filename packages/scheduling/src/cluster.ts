@@ -25,10 +25,10 @@ import type {
   RefusalCause,
   Request,
 } from "./messages.ts";
-import type { ModelThread } from "./model-thread.ts";
+import type { ModelThread } from "./model-thread-state.ts";
+import { createModelThread } from "./model-thread-state.ts";
 import {
   batchFinished,
-  createModelThread,
   gpuGranted,
   modelClockReached,
   nextWakeAt,

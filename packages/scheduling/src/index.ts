@@ -5,6 +5,7 @@ export * from "./cluster-options.ts";
 export * from "./cluster.ts";
 export * from "./idle-time.ts";
 export * from "./messages.ts";
+export * from "./model-thread-state.ts";
 export * from "./model-thread.ts";
 export * from "./policy.ts";
 export * from "./rank-thread.ts";

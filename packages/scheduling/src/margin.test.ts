@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { Cluster } from "./cluster.ts";
 import { Margin } from "./margin.ts";
 import type { Request } from "./messages.ts";
-import type { ModelThreadConfig } from "./model-thread.ts";
+import type { ModelThreadConfig } from "./model-thread-state.ts";
 
 const SLO = millis(25);
 const CONFIG: ModelThreadConfig = {

@@ -11,7 +11,7 @@ import { LengthQueue } from "@tutti/dynamic";
 import { ALWAYS, type Instant, type Micros } from "@tutti/units";
 import { canWaitingPay } from "../adaptation.ts";
 import type { ModelEffects, Request } from "../messages.ts";
-import type { ModelThread } from "../model-thread.ts";
+import type { ModelThread } from "../model-thread-state.ts";
 import { awaitedStart, withPatience } from "../policy.ts";
 import type { DynamicProfile } from "./dynamic-profile.ts";
 
