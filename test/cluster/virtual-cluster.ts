@@ -193,8 +193,7 @@ export class VirtualCluster {
         ports,
         {
           ...config,
-          quantile: 0.99,
-          runs: 10,
+          ...{ quantile: 0.99, runs: 10 },
           budget: millis(200),
           gpusMax: 4,
           overhead: millis(1),

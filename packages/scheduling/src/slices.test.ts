@@ -41,7 +41,15 @@ function randomModels(prng: Prng) {
       ...(prng.nextInt(2) === 0 && { policy: { kind: "adaptive" as const }, gather: "target" as const }),
       ...(prng.nextInt(3) === 0 && { batchesInFlightMax: 1 + prng.nextInt(3) }),
       ...(prng.nextInt(3) === 0 && { queueMax: 1 + prng.nextInt(20) }),
-      ...(prng.nextInt(3) === 0 && { shares: { weights: new Map([[0, 1], [1, 3]]), otherWeight: 0.5 } }), // prettier-ignore
+      ...(prng.nextInt(3) === 0 && {
+        shares: {
+          weights: new Map([
+            [0, 1],
+            [1, 3],
+          ]),
+          otherWeight: 0.5,
+        },
+      }),
       ...(isDynamic && prng.nextInt(2) === 0 && { dynamic: randomDynamic(prng, model.slo) }),
     };
   });

@@ -57,7 +57,11 @@ class Scene {
   batch(rows: number, bytes = 4): void {
     const run = { model: { spec: FIRST }, batch: { thread: threadOf(FIRST, 0) } } as unknown as Run;
     const seqs = Array.from({ length: rows }, (_, i) => i);
-    this.shadows.pulled(run, INGRESS, seqs.map((seq) => ({ seq, row: new Uint8Array(bytes), traceparent: "" }))); // prettier-ignore
+    this.shadows.pulled(
+      run,
+      INGRESS,
+      seqs.map((seq) => ({ seq, row: new Uint8Array(bytes), traceparent: "" })),
+    );
     const outputs = encodeTensors([y(5)]);
     this.shadows.answered(run, INGRESS, seqs.map((seq) => ({ seq, outputs, code: 0, text: "" }))); // prettier-ignore
     this.shadows.ended(run);

@@ -83,7 +83,17 @@ test("a move is taken back from a target without a leader or that takes too long
   expect(homes(back)).toEqual({ 1: "a" });
   expect(back.reasons[0]?.text).toContain("taken back from b");
   const pair = [...executors, executor(1, { subCluster: "b" })];
-  const both = { subClusters: ["a", "b"], executors: pair, before: at([[1, "a", "b"]], [[0, "a"], [1, "b"]]) }; // prettier-ignore
+  const both = {
+    subClusters: ["a", "b"],
+    executors: pair,
+    before: at(
+      [[1, "a", "b"]],
+      [
+        [0, "a"],
+        [1, "b"],
+      ],
+    ),
+  };
   expect(homes(planPlacement(problem({ ...both, models: [model(1)], mayBalance: false })))).toEqual({ 1: "a>b" });
   const stuck = planPlacement(problem({ ...both, models: [model(1, { isStuck: true })] }));
   expect(homes(stuck)).toEqual({ 1: "a" });
@@ -103,7 +113,19 @@ test("a model that fits nowhere is left out, with what it needs and what there i
     model(2, { memoryBytes: 5 * GB }),
     model(3, { memoryBytes: 2 * GB }),
   ];
-  const plan = planPlacement(problem({ models, executors, before: at([[1, "main"]], [[0, "main"], [1, "main"]]) })); // prettier-ignore
+  const plan = planPlacement(
+    problem({
+      models,
+      executors,
+      before: at(
+        [[1, "main"]],
+        [
+          [0, "main"],
+          [1, "main"],
+        ],
+      ),
+    }),
+  );
   expect(homes(plan)).toEqual({ 1: "main" });
   expect(plan.leftOut).toEqual([
     { number: 2, name: "m2", memoryBytes: 5 * GB, largestBytes: 4 * GB, freeBytes: 1 * GB },
@@ -162,7 +184,13 @@ test("accelerators follow the work, none is taken that is a sub-cluster's last, 
         subClusters: ["a", "b"],
         models: [model(1, { work: work[0] }), model(2, { work: work[1] })],
         executors: Array.from({ length: 8 }, (_, gpu) => executor(gpu)),
-        before: at([[1, "a"], [2, "b"]], Array.from({ length: 8 }, (_, gpu) => [gpu, gpu < inA ? "a" : "b"])), // prettier-ignore
+        before: at(
+          [
+            [1, "a"],
+            [2, "b"],
+          ],
+          Array.from({ length: 8 }, (_, gpu) => [gpu, gpu < inA ? "a" : "b"]),
+        ),
       }),
     );
     return { a: plan.gpus.filter(({ subCluster }) => subCluster === "a").length, moved: plan.executorMoves.length };
