@@ -57,6 +57,7 @@ async function argsFor(kind: SystemKind, folder: string): Promise<string[]> {
     ...["--no-demo", "--models", join(folder, "models"), "--executors", kind === "open" ? "2" : "1"],
     ...["--patience", "0", "--repository-token", join(folder, "token")],
     ...["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"],
+    ...(kind === "open" && process.platform === "linux" ? ["--system-shared-memory"] : []),
   ];
 }
 

@@ -8,6 +8,7 @@ import { contentAttacks } from "./content.ts";
 import { dataPlaneAttacks } from "./data-plane.ts";
 import { mediaAttacks } from "./media.ts";
 import { endlessAttacks, modelAttacks } from "./models.ts";
+import { sharedMemoryAttacks } from "./shared-memory.ts";
 import { slowAttacks } from "./slow.ts";
 import { smugglingAttacks } from "./smuggling.ts";
 
@@ -18,6 +19,7 @@ export const ATTACKS: readonly Attack[] = [
   ...modelAttacks,
   ...mediaAttacks,
   ...bodyAttacks,
+  ...sharedMemoryAttacks,
   ...slowAttacks,
   ...endlessAttacks,
   ...applicationAttacks,

@@ -40,3 +40,21 @@ test.skipIf(process.platform !== "linux")("a connection of this process is of it
   socket.destroy();
   server.close();
 });
+
+test.skipIf(process.platform !== "linux")("many that ask at once all get their answer", async () => {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const sockets: Socket[] = [];
+  server.on("connection", (socket) => sockets.push(socket));
+  const { port } = server.address() as AddressInfo;
+  const clients = Array.from({ length: 50 }, () => connect(port, "127.0.0.1"));
+  await Promise.all(clients.map((client) => once(client, "connect")));
+  while (sockets.length < clients.length) await once(server, "connection");
+  const uids = sockets.map(({ remoteAddress = "", remotePort = 0, localAddress = "", localPort = 0 }) =>
+    peerUid({ remoteAddress, remotePort, localAddress, localPort }),
+  );
+  expect(new Set(await Promise.all(uids))).toEqual(new Set([process.geteuid?.()]));
+  for (const socket of [...clients, ...sockets]) socket.destroy();
+  server.close();
+});

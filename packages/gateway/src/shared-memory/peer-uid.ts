@@ -12,6 +12,39 @@ export interface Connection {
 
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"] as const;
 const ESTABLISHED = "01";
+/** Characters of a line behind the state: longer than the columns up to the user id. */
+const LINE_REST = 80;
+
+/** The reads of a table that are under way: one, and one that begins when that ends. */
+interface Reads {
+  running: Promise<string> | undefined;
+  next: Promise<string> | undefined;
+}
+const reads = new Map<string, Reads>(TABLES.map((table) => [table, { running: undefined, next: undefined }]));
+
+/**
+ * Reads a table. However many ask at once, one read at a time is under way, and each gets a read that began after it
+ * asked: its own connection is in that. (A table has a line per socket, so a read for each of many connections would be
+ * quadratic.)
+ */
+async function tableNow(table: string): Promise<string> {
+  const own = reads.get(table)!;
+  if (own.running !== undefined) {
+    own.next ??= own.running.then(() => start(own, table));
+    return own.next;
+  }
+  return start(own, table);
+}
+
+function start(own: Reads, table: string): Promise<string> {
+  own.next = undefined;
+  const running = readFile(table, "latin1").catch(() => "");
+  own.running = running;
+  void running.then(() => {
+    if (own.running === running) own.running = undefined;
+  });
+  return running;
+}
 
 /**
  * Finds the user id of a connection's client.
@@ -21,8 +54,7 @@ const ESTABLISHED = "01";
  */
 export async function peerUid(connection: Connection): Promise<number | undefined> {
   for (const table of TABLES) {
-    const text = await readFile(table, "latin1").catch(() => "");
-    const uid = uidIn(text, connection);
+    const uid = uidIn(await tableNow(table), connection);
     if (uid !== undefined) return uid;
   }
   return undefined;
@@ -31,14 +63,15 @@ export async function peerUid(connection: Connection): Promise<number | undefine
 /** @param table - the text of /proc/net/tcp or tcp6 */
 export function uidIn(table: string, connection: Connection): number | undefined {
   const { remoteAddress, remotePort, localAddress, localPort } = connection;
-  const clients = endsOf(remoteAddress, remotePort);
-  const servers = endsOf(localAddress, localPort);
-  for (const line of table.split("\n").slice(1)) {
-    // The client's own socket: our remote end is its local end.
-    const [, local = "", remote = "", state, , , , uid = ""] = line.trim().split(/\s+/);
-    if (state === ESTABLISHED && clients.includes(local) && servers.includes(remote) && /^\d+$/.test(uid))
-      return Number(uid);
-  }
+  for (const client of endsOf(remoteAddress, remotePort))
+    for (const server of endsOf(localAddress, localPort)) {
+      // The client's own socket: our remote end is its local end.
+      const wanted = ` ${client} ${server} ${ESTABLISHED} `;
+      const at = table.indexOf(wanted);
+      if (at < 0) continue;
+      const [, , , uid = ""] = table.slice(at + wanted.length, at + wanted.length + LINE_REST).split(/\s+/);
+      if (/^\d+$/.test(uid)) return Number(uid);
+    }
   return undefined;
 }
 
