@@ -59,8 +59,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a batcher obeys a grant that was repeated on the way",
     file: "scheduling/src/accepted-grants.ts",
-    find: `if (entries[i + 1] === epoch && grantSeq <= entries[i + 2]!) return false;`,
-    replace: `if (entries[i + 1] === epoch && grantSeq < entries[i + 2]!) return false;`,
+    find: `grantSeq <= newest.grantSeq && at <= newest.validUntil`,
+    replace: `grantSeq < newest.grantSeq && at <= newest.validUntil`,
     from: 26,
   },
   {
@@ -171,19 +171,19 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "the connection's copy of a broadcast that a link brings is heard too",
-    file: "bus/src/link-routes.ts",
+    file: "ports/src/bus/link-routes.ts",
     find: `return carriers !== undefined && carriers.split(",").some((id) => this.#ids.has(id));`,
     replace: `return false;`,
   },
   {
     name: "a broadcast is heard once more when its link has ended",
-    file: "bus/src/link-routes.ts",
+    file: "ports/src/bus/link-routes.ts",
     find: `if (this.#endedIds.length > ENDED_KEPT)`,
     replace: `if (this.#endedIds.length > 0)`,
   },
   {
     name: "messages of one process overtake those that wait for the end of the turn",
-    file: "bus/src/host-bus.ts",
+    file: "ports/src/bus/host-bus.ts",
     find: `    this.#queue.push({ to, delivery });
     if (this.#isDraining) return;`,
     replace: `    if (this.#isDraining) return to.bus.deliver(to, delivery);
@@ -191,7 +191,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "messages that have waited for a link are lost",
-    file: "bus/src/link-routes.ts",
+    file: "ports/src/bus/link-routes.ts",
     find: `for (const { message } of link.waiting) link.tell(message);`,
     replace: ``,
     from: 287,
