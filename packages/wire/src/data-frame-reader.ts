@@ -1,11 +1,5 @@
 /** Reads frames of the data plane (data-frames.ts). Bytes come from outside: nothing here throws or over-allocates. */
-import {
-  BATCH_SIZE_MAX,
-  type PullRequest,
-  type PulledItem,
-  type ResultBatch,
-  type ResultItem,
-} from "@tutti/protocol";
+import { BATCH_SIZE_MAX, type PullRequest, type PulledItem, type ResultBatch, type ResultItem } from "@tutti/protocol";
 import {
   DATA_FRAME_BYTES_MAX,
   DATA_KINDS,
