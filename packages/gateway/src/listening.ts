@@ -4,6 +4,12 @@ import type { Server } from "node:net";
 export const LOOPBACK = "127.0.0.1";
 export const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
+/**
+ * Connections that wait to be accepted; Linux cuts it to net.core.somaxconn. Where they are more, a newcomer's first
+ * packet is dropped, and sent again after a second: with Node's 511 thousands of connections at once made others wait.
+ */
+const BACKLOG = 4_096;
+
 /** A required port (0: any), or a preferred one that is taken if it is free. */
 export type PortWish = { readonly port: number } | { readonly preferred: number };
 
@@ -34,6 +40,6 @@ function tryListening(server: Server, host: string, port: number): Promise<numbe
     };
     server.once("error", onError);
     server.once("listening", onListening);
-    server.listen(port, host);
+    server.listen({ port, host, backlog: BACKLOG });
   });
 }
