@@ -172,11 +172,11 @@ test("runs of our own take at most a twentieth of the time and delay none by mor
   const rankers = figuresOf(cluster, "ranker");
   send(cluster, [SHORT, { ...LONG, rate: 4 }], 60);
   const [executor, ranker] = [executors(), rankers()];
-  expect(executor["isolatedRuns"]).toBeGreaterThan(20);
+  expect(executor["aloneRuns"]).toBeGreaterThan(20);
   expect(executor["aloneUs"]).toBeLessThan(0.06 * 62e6);
   const longest = 1_000 * aloneMs(LONG.to) * 1.3;
   expect(Math.max(executor["aloneDelayUsMost"]!, ranker["idleDelayUsMost"]!)).toBeLessThan(longest);
-  expect(ranker["idleGiven"]).toBeGreaterThanOrEqual(executor["isolatedRuns"]!);
+  expect(ranker["idleGiven"]).toBeGreaterThanOrEqual(executor["aloneRuns"]!);
 });
 
 test.for([1, 4])(
@@ -195,7 +195,7 @@ test.for([1, 4])(
     expect(inTime(asked)).toBe(1);
     // There is no idle time that long between batches; afterwards there is.
     cluster.run(seconds(2));
-    expect(executors()["isolatedRuns"]).toBeGreaterThan(0);
+    expect(executors()["aloneRuns"]).toBeGreaterThan(0);
   },
 );
 
@@ -204,9 +204,9 @@ test("of a model whose times hardly vary little is run again, and it is planned 
   send(cluster, [{ ...SHORT, from: 20, to: 22 }], 30);
   expect(timesOf(cluster).kind).toBe("static");
   const executors = figuresOf(cluster, "executor");
-  const before = executors()["isolatedRuns"]!;
+  const before = executors()["aloneRuns"]!;
   send(cluster, [{ ...SHORT, from: 20, to: 22 }], 60);
-  expect(executors()["isolatedRuns"]! - before).toBeLessThanOrEqual(6);
+  expect(executors()["aloneRuns"]! - before).toBeLessThanOrEqual(6);
 });
 
 test("a machine that delays one run in ten makes no model dynamic: requests that run alone twice show that it isn't their inputs", () => {

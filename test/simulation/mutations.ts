@@ -59,8 +59,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a batcher obeys a grant that was repeated on the way",
     file: "scheduling/src/accepted-grants.ts",
-    find: `grantSeq <= newest.grantSeq && at <= newest.validUntil`,
-    replace: `grantSeq < newest.grantSeq && at <= newest.validUntil`,
+    find: `if (counts && grantSeq <= newest.grantSeq) return false;`,
+    replace: `if (counts && grantSeq < newest.grantSeq) return false;`,
     from: 26,
   },
   {

@@ -3,6 +3,7 @@ import { connect } from "node:net";
 
 /** Number of closed connections that a nats-server keeps for its monitoring; version 2.9 has no setting for it. */
 const KEPT = 10_000;
+const SILENCE_MS = 5_000;
 const CONNECT = `CONNECT ${JSON.stringify({ verbose: false, name: "soak", lang: "node", version: "1" })}\r\nPING\r\n`;
 
 /**
@@ -25,6 +26,7 @@ export async function fillClosedConnections(url: string, durationMs: number, sig
 const openAndClose = (host: string, port: number): Promise<void> =>
   new Promise((resolve) => {
     const socket = connect({ host, port }, () => socket.write(CONNECT));
+    socket.setTimeout(SILENCE_MS, () => socket.destroy());
     let heard = "";
     socket.on("data", (data) => {
       heard += data.toString("latin1");

@@ -10,6 +10,7 @@ test("a former name of a flag is its current one, with its value beside it or be
     "--rehearsals",
     "rehearsal",
   ]);
+  expect(withCurrentNames(["--rehearsal", "--", "--rehearsal"])).toEqual(["--warmup", "--", "--rehearsal"]);
 });
 
 test("both names mean the same to a role, and what is renamed is a flag that exists", () => {

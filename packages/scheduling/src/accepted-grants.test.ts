@@ -32,12 +32,21 @@ test("each grant is accepted once, and none after a newer one of its accelerator
   );
 });
 
-test("of many accelerators the oldest is forgotten, and those beside it are not", () => {
+test("entries that are over make room, however many accelerators come and go", () => {
   const accepted = new AcceptedGrants();
-  for (let gpu = 0; gpu < 4_097; gpu++) expect(accepted.accept(NOW, grant(gpu, 1, 1))).toBe(true);
-  expect(accepted.size).toBe(4_096);
-  expect([1, 4_096].map((gpu) => accepted.accept(NOW, grant(gpu, 1, 1)))).toEqual([false, false]);
-  expect(accepted.accept(NOW, grant(0, 1, 1))).toBe(true);
+  for (let gpu = 0; gpu < 10_000; gpu++) {
+    expect(accepted.accept(instant(gpu), grant(gpu, 1, 1, instant(gpu + 10)))).toBe(true);
+    expect(accepted.size).toBeLessThanOrEqual(64);
+  }
+  expect(accepted.accept(instant(10_000), grant(9_999, 1, 1))).toBe(false);
+});
+
+test("a grant that was overtaken is not accepted either where it is valid for longer than the newer one", () => {
+  const accepted = new AcceptedGrants();
+  expect(accepted.accept(instant(1), grant(0, 1, 6, instant(20)))).toBe(true);
+  expect(accepted.accept(instant(2), grant(0, 1, 8, instant(5)))).toBe(true);
+  expect(accepted.accept(instant(10), grant(0, 1, 7, instant(20)))).toBe(false);
+  expect(accepted.accept(instant(21), grant(0, 1, 7, instant(30)))).toBe(true); // By now nothing older is valid.
 });
 
 test("a grant with a false number, far ahead, stops its accelerator only until its own end", () => {

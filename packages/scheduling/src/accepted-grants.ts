@@ -1,35 +1,43 @@
 import type { GpuId, Instant } from "@tutti/units";
 import type { Grant } from "./messages.ts";
 
-/** Accelerators. The oldest is forgotten beyond: a repeat of its grant then costs a batch that the executor refuses. */
-const REMEMBERED = 4_096;
+/** Entries from which on those that are over are swept out, whenever there are twice as many as after the last sweep. */
+const SWEPT_FROM = 64;
 
 /**
  * The newest grant that a model has accepted of each accelerator: none is accepted twice, nor after a newer one of its
- * accelerator (M3 of model-thread.ts). It counts while it is valid, so that one with a false number, far ahead, stops
- * its accelerator for no longer. An older grant that then slips through is refused by the executor's fence (T5).
+ * accelerator (M3 of model-thread.ts). It counts until it and those accepted before it are over, so that one with a
+ * false number, far ahead, stops its accelerator for no longer. Only what is valid can be accepted, so nothing is lost
+ * by forgetting the others; entries are at most twice the accelerators whose grants are valid, or SWEPT_FROM.
  */
 export class AcceptedGrants {
-  readonly #newest = new Map<GpuId, { epoch: number; grantSeq: number; validUntil: Instant }>();
+  readonly #newest = new Map<GpuId, { epoch: number; grantSeq: number; until: Instant }>();
+  #sweptAt = SWEPT_FROM;
 
-  /** @returns false: a grant of the accelerator that is no older, of the same epoch, was accepted and is valid still */
+  /** @returns false: a grant of the accelerator that is no older, of the same epoch, was accepted and counts still */
   accept(at: Instant, { gpu, epoch, grantSeq, validUntil }: AcceptedGrant): boolean {
     const newest = this.#newest.get(gpu);
     if (newest === undefined) {
-      if (this.#newest.size >= REMEMBERED) this.#newest.delete(this.#newest.keys().next().value!);
-      this.#newest.set(gpu, { epoch, grantSeq, validUntil });
+      if (this.#newest.size >= this.#sweptAt) this.#sweep(at);
+      this.#newest.set(gpu, { epoch, grantSeq, until: validUntil });
       return true;
     }
-    // Sequences start again with the epoch.
-    if (epoch === newest.epoch && grantSeq <= newest.grantSeq && at <= newest.validUntil) return false;
+    const counts = epoch === newest.epoch && at <= newest.until; // Sequences start again with the epoch.
+    if (counts && grantSeq <= newest.grantSeq) return false;
     newest.epoch = epoch;
     newest.grantSeq = grantSeq;
-    newest.validUntil = validUntil;
+    // A ranker whose d_ctrl has fallen gives a newer grant an earlier end than an older one, which may still come.
+    if (!counts || validUntil > newest.until) newest.until = validUntil;
     return true;
   }
 
   get size(): number {
     return this.#newest.size;
+  }
+
+  #sweep(at: Instant): void {
+    for (const [gpu, { until }] of this.#newest) if (until < at) this.#newest.delete(gpu);
+    this.#sweptAt = Math.max(SWEPT_FROM, 2 * this.#newest.size);
   }
 }
 

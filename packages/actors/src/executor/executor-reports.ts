@@ -21,22 +21,22 @@ export interface ExecutorReportsOptions {
 /** Reports of the executor on its models. Silent before `open`: an incomplete inventory would move models. */
 export class ExecutorReports {
   readonly #options: ExecutorReportsOptions;
-  #isOpen = false;
+  #state: "before" | "open" | "closed" = "before";
 
   constructor(options: ExecutorReportsOptions) {
     this.#options = options;
   }
 
   open(): void {
-    this.#isOpen = true;
+    if (this.#state === "before") this.#state = "open";
   }
   close(): void {
-    this.#isOpen = false;
+    this.#state = "closed";
   }
 
   /** Reports the inventory to planners, which place models, and to profilers, which wait for them. */
   inventory(): void {
-    if (!this.#isOpen) return;
+    if (this.#state !== "open") return;
     const { self: key, runtime, slots, loader, memoryBytesMax, rankerLink } = this.#options;
     const inventory = inventoryOf({ key, slots, subCluster: rankerLink.subCluster, memoryBytesMax, loader });
     runtime.broadcast("planner", ExecutorInventory, inventory, "upkeep");

@@ -246,7 +246,7 @@ export class IsolatedRuns {
    */
   figures(): Record<string, number> {
     return {
-      isolatedRuns: this.#runs,
+      aloneRuns: this.#runs,
       aloneUs: this.#runUs,
       aloneReckoned: this.#reckoned,
       aloneWaiting: this.#sampleBuffer.size,
