@@ -1,7 +1,9 @@
 import type { GpuId, Instant } from "@tutti/units";
 import type { Grant } from "./messages.ts";
 
-/** Entries from which on those that are over are swept out, whenever there are twice as many as after the last sweep. */
+/**
+ * Entries from which on those that are over are swept out, whenever there are twice as many as after the last sweep.
+ */
 const SWEPT_FROM = 64;
 
 /**
