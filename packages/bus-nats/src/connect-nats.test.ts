@@ -22,9 +22,9 @@ test("versions are compared number by number", () => {
 /**
  * Starts a TCP server that claims to be a NATS server of this version. It answers pings while `answers` returns true.
  */
-async function pretending(version: string, answers: () => boolean = () => true) {
+async function pretending(version: string, answers: () => boolean = () => true, more: object = {}) {
   const at = { host: "127.0.0.1", port: 1 };
-  const info = { server_id: "X", version, go: "go1", ...at, headers: true, max_payload: 1e6, proto: 1 };
+  const info = { server_id: "X", version, go: "go1", ...at, headers: true, max_payload: 1e6, proto: 1, ...more };
   const server = createServer((socket) => {
     socket.write(`INFO ${JSON.stringify(info)}\r\n`);
     socket.on("data", (data) => void (answers() && data.includes("PING") && socket.write("PONG\r\n")));
@@ -42,6 +42,19 @@ test("a server older than 2.9.10 is refused with its version and the one that is
   expect(error).toMatchObject({ code: "TUTTI_UNAVAILABLE", retryable: false });
   expect((error as Error).message).toMatch(/2\.9\.10 or newer is needed; .* runs 2\.8\.4/);
   await close();
+});
+
+test("a cluster of servers whose replicas may differ after a kill is warned of; a single server of that version is not", async () => {
+  const warned = async (version: string, more: object) => {
+    const { url, close } = await pretending(version, () => true, more);
+    const connection = await connectNats({ servers: url, name: "test" });
+    await connection.close();
+    await close();
+    return connection.warning;
+  };
+  expect(await warned("2.10.18", { cluster: "c" })).toMatch(/2\.10\.18 may keep .*: use 2\.10\.19 or newer/);
+  expect(await warned("2.10.19", { cluster: "c" })).toBeUndefined();
+  expect(await warned("2.9.10", {})).toBeUndefined();
 });
 
 test("closing ends also where the server answers nothing any more", async () => {

@@ -47,6 +47,8 @@ export interface NatsConnection {
   readonly answers?: Bus;
   readonly store: Store;
   readonly serverVersion: string;
+  /** Says what this server can't keep for us, and what to use instead. */
+  readonly warning: string | undefined;
   /** Messages and bytes of all connections since they were opened. */
   traffic(): Traffic;
   /** Flushes and closes all connections. */
@@ -63,6 +65,12 @@ export interface Traffic {
 /** Replicas in a cluster: with three, any one may be lost. */
 const CLUSTER_REPLICAS = 3;
 export const SERVER_VERSION_MIN = "2.9.10";
+/**
+ * First version whose replicas stay equal when several actors create the same key. Older ones count such conflicts, and
+ * after one of three servers was killed its copy has changes twice, with other revisions: two leaders, or none
+ * (nats-server, pull request 5794).
+ */
+export const CLUSTER_VERSION_MIN = "2.10.19";
 
 /** @throws {TuttiError} UNAVAILABLE: no server there, or an older one; FORBIDDEN: the credentials are not accepted */
 export async function connectNats(options: NatsOptions): Promise<NatsConnection> {
@@ -80,6 +88,7 @@ export async function connectNats(options: NatsOptions): Promise<NatsConnection>
       const text = `nats-server ${SERVER_VERSION_MIN} or newer is needed; ${control.connection.getServer()} runs ${serverVersion}`;
       throw new TuttiError("TUTTI_UNAVAILABLE", text, { retryable: false });
     }
+    const inCluster = control.connection.info?.cluster !== undefined;
     const bulk = await open("bulk", options.credentials, inboxPrefix);
     const { answersCredentials } = options;
     const answersPrefix = inboxPrefixOf(answersCredentials) ?? inboxPrefix;
@@ -89,7 +98,7 @@ export async function connectNats(options: NatsOptions): Promise<NatsConnection>
       bulk,
       inboxPrefix,
       filesBucket: FILES_BUCKET,
-      replicas: options.replicas ?? (control.connection.info?.cluster === undefined ? 1 : CLUSTER_REPLICAS),
+      replicas: options.replicas ?? (inCluster ? CLUSTER_REPLICAS : 1),
       onError: throwAside,
     });
     const buses = [control.bus, bulk.bus, ...(answers === undefined ? [] : [answers.bus])];
@@ -99,6 +108,7 @@ export async function connectNats(options: NatsOptions): Promise<NatsConnection>
       ...(answers !== undefined && { answers: answers.bus }),
       store,
       serverVersion,
+      warning: inCluster && !isAtLeast(serverVersion, CLUSTER_VERSION_MIN) ? replicasDiffer(serverVersion) : undefined,
       traffic: () => trafficOf(opened),
       close: async () => {
         await Promise.all(buses.map((bus) => new Promise<void>((resolve) => bus.close(resolve))));
@@ -109,6 +119,9 @@ export async function connectNats(options: NatsOptions): Promise<NatsConnection>
     throw error instanceof TuttiError ? error : refusalOf(error, options);
   }
 }
+
+const replicasDiffer = (version: string): string =>
+  `nats-server ${version} may keep changes twice after one server of a cluster was killed, so that models are not served: use ${CLUSTER_VERSION_MIN} or newer`;
 
 function trafficOf(connections: readonly Connection[]): Traffic {
   const stats = connections.map((connection) => connection.stats());

@@ -15,6 +15,8 @@ export interface ChaosOptions {
   /** The run ends after so many strikes or so much time, whichever comes first. */
   readonly strikes: number;
   readonly forMs: number;
+  /** Called with what the servers can't keep, so that a failed run isn't taken for Tutti's. */
+  readonly onWarning?: (warning: string) => void;
   readonly onStrike?: (strike: Strike, sent: number) => void;
 }
 
@@ -24,7 +26,7 @@ const CALM_MS = 1_500;
 const FIGURES_MS = 1_500;
 
 export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
-  const { seed, layout, perSecond, sloMs, strikes, forMs, onStrike } = options;
+  const { seed, layout, perSecond, sloMs, strikes, forMs, onStrike, onWarning } = options;
   const cluster = await startCluster(layout);
   const closing: (() => Promise<void>)[] = [() => cluster.stop()];
   try {
@@ -34,6 +36,7 @@ export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
       ...(cluster.appCredentials !== undefined && { credentials: readCredentials(cluster.appCredentials) }),
     });
     closing.push(() => connections.close());
+    if (connections.warning !== undefined) onWarning?.(connections.warning);
     const load = new ChaosLoad(connections.bulk, { perSecond, seed, sloMs, gateways: cluster.gateways });
     const lastToken = (): number => load.requests.length - 1;
     const tap = await Tap.open(cluster.urls, cluster.credentialsOf("planner"), { sloMs, lastToken });

@@ -72,6 +72,7 @@ const record = await chaosRun({
   sloMs,
   strikes,
   forMs: minutes * 60_000,
+  onWarning: (warning) => void process.stderr.write(`warning: ${warning}\n`),
   onStrike: ({ name, leading, signal }: Strike, sent) => {
     const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
     process.stderr.write(

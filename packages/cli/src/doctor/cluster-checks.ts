@@ -12,6 +12,8 @@ import type { Finding } from "./finding.ts";
 export interface HeardCluster {
   readonly url: string;
   readonly serverVersion: string;
+  /** Of `NatsConnection`. */
+  readonly warning?: string | undefined;
   readonly payloadMax: number;
   readonly connectMs: number;
   /** Subjects that NATS refused to these credentials. */
@@ -101,6 +103,7 @@ async function listen(
   return {
     url: servers.join(","),
     serverVersion: nats.serverVersion,
+    warning: nats.warning,
     payloadMax: nats.control.payloadMax,
     connectMs,
     denied: [...denied].sort(),
@@ -140,8 +143,10 @@ export function judgeCluster(heard: HeardCluster): Finding[] {
   return findings;
 }
 
-function judgeConnection({ url, serverVersion, payloadMax, connectMs }: HeardCluster): Finding {
+function judgeConnection({ url, serverVersion, warning, payloadMax, connectMs }: HeardCluster): Finding {
   const found = `${url}, nats-server ${serverVersion}, in ${connectMs.toFixed(0)} ms; messages up to ${(payloadMax / 2 ** 20).toFixed(0)} MB`;
+  if (warning !== undefined)
+    return { check: "connection", state: "warn", found, why: warning, next: "upgrade the NATS servers, one at a time" };
   if (payloadMax >= PAYLOAD_GOOD) return { check: "connection", state: "ok", found };
   return {
     check: "connection",

@@ -169,6 +169,7 @@ const clusterWith = (heard: Partial<HeardCluster>): Record<string, State> => {
 test("each lack of a cluster is told as what it is", () => {
   expect(clusterWith({})).toEqual({});
   expect(clusterWith({ payloadMax: 2 ** 20 })).toEqual({ connection: "warn" });
+  expect(clusterWith({ warning: "its replicas may differ" })).toEqual({ connection: "warn" });
   expect(clusterWith({ models: "no answer within 5 s" })).toEqual({ JetStream: "fail" });
   expect(clusterWith({ actors: [] })).toEqual({ actors: "warn" });
   expect(clusterWith({ actors: HEARD.actors.filter(({ role }) => role !== "executor") })).toEqual({ actors: "fail" });

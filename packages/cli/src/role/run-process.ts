@@ -263,6 +263,7 @@ async function connect(roles: readonly Role[], options: RoleOptions, { log }: Ot
     ...(options.tlsCa !== undefined && { tls: { caFile: resolve(options.tlsCa) } }),
   });
   clearInterval(waiting);
+  if (nats.warning !== undefined) log.warn({ nats: options.nats.join(",") }, nats.warning);
   return nats;
 }
 
