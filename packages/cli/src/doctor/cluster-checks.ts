@@ -12,7 +12,7 @@ import type { Finding } from "./finding.ts";
 export interface HeardCluster {
   readonly url: string;
   readonly serverVersion: string;
-  /** Of `NatsConnection`. */
+  /** `NatsConnection.warning`. */
   readonly warning?: string | undefined;
   readonly payloadMax: number;
   readonly connectMs: number;
