@@ -73,10 +73,15 @@ export class ClusterState {
     return [...this.#ledAt.keys()].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
   }
 
-  /** The living executors that have reported an inventory. */
+  /**
+   * The living executors that have reported an inventory. Of two with the same accelerator the one that came last
+   * counts: the other was killed a moment ago, and is not missed yet.
+   */
   executors(registry: PeerRegistry): ExecutorToPlace[] {
-    return [...this.#inventories.values()]
-      .filter(({ executor }) => registry.get(executor) !== undefined)
+    const living = [...this.#inventories.values()].filter(({ executor }) => registry.get(executor) !== undefined);
+    const owners = new Map(living.flatMap(({ executor, gpus }) => gpus.map((gpu) => [gpu, executor])));
+    return living
+      .filter(({ executor, gpus }) => gpus.every((gpu) => owners.get(gpu) === executor))
       .map(({ executor, gpus, memoryBytesMax, subCluster, models }) => ({
         key: executor,
         gpus,

@@ -42,6 +42,15 @@ test("models and executors that come get their places within 200 ms, those that 
   expect(scene.gpus).toEqual({ main: 1 });
 });
 
+test("an executor that was killed and is back counts once, though its old self has not been missed yet", () => {
+  const scene = settled(2, 1);
+  scene.executor(1);
+  scene.model(2); // something to write
+  scene.run(millis(300));
+  expect([scene.models, scene.gpus]).toEqual([{ 1: "main", 2: "main" }, { main: 2 }]);
+  expect(scene.unreadable).toBe(0);
+});
+
 test("rates that drift apart move a model in two steps: loaded where it goes before it is served there (PL3)", () => {
   const scene = settled(4, 4, ["main", "b"]);
   for (const number of [1, 2, 3, 4]) scene.rates.set(number, { rate: 40, badPercent: 0 });

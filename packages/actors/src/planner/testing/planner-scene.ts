@@ -56,6 +56,8 @@ export class PlannerScene {
   /** Time that an executor takes to load the models that it lacks. */
   loading: Micros = millis(300);
   placements: Placement[] = [];
+  /** Placements that were written and that no reader accepts. */
+  unreadable = 0;
   report: PlanReport | undefined;
   readonly #network = new InMemoryNetwork({
     deliver: (run) => this.#later(millis(1), run),
@@ -69,6 +71,7 @@ export class PlannerScene {
       onEntry: ({ key, value }) => {
         const read = fromJson(value);
         if (key === PLACEMENT_KEY && isPlacement(read)) this.#onPlacement(read);
+        else if (key === PLACEMENT_KEY) this.unreadable++;
         if (key === REPORT_KEY && isPlanReport(read)) this.report = read;
       },
       onDelete: () => undefined,
