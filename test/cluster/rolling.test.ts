@@ -29,7 +29,7 @@ class RollingCluster extends VirtualCluster {
       this.answered.push(...this.load(MODELS[i % MODELS.length]!, { rate: this.#rate, duration: slice, sloMs: 500 }));
   }
 
-  /** Restarts in the order of packages/cli/src/operator: takers of requests last, the leader after its standby. */
+  /** Restarts in the order of packages/admin/src/operator: takers of requests last, the leader after its standby. */
   restartAll(): void {
     this.#stopFirst("profiler", () => this.startProfiler("profiler'"));
     for (const name of ["ranker-1", "ranker-0"]) this.#spareFirst(name, () => this.startRanker(`${name}'`));

@@ -16,7 +16,7 @@ import {
   readCredentials,
   usersOf,
 } from "@tutti/bus-nats";
-import { AuthDirectory, createAuthority } from "@tutti/cli/auth";
+import { AuthDirectory, createAuthority } from "@tutti/admin/auth";
 import { OUR_PAYLOAD_BYTES_MAX } from "@tutti/protocol";
 import { afterEach, describe, expect, test } from "vitest";
 import { tutti } from "../e2e/tutti-up.ts";

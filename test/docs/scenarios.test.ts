@@ -11,7 +11,7 @@ interface Schema {
   readonly $defs: Readonly<Record<string, Schema>>;
 }
 const schema = JSON.parse(
-  readFileSync(join(root, "packages/cli/src/simulate/scenario.schema.json"), "utf8"),
+  readFileSync(join(root, "packages/sim-report/src/scenarios/scenario.schema.json"), "utf8"),
 ) as unknown as Schema;
 
 /** Keys named in the first cells of the table after `heading`. */

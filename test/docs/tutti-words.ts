@@ -2,8 +2,8 @@
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createProgram } from "@tutti/cli/program";
-import { FLAGS, NODE_ROLES } from "@tutti/cli/role";
-import { isRole } from "@tutti/protocol";
+import { FLAGS } from "@tutti/host/role";
+import { NODE_ROLES, isRole } from "@tutti/protocol";
 import { ROOT, wordsOf } from "../fixtures/doc-blocks.ts";
 
 const scripts = (

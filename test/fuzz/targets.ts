@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { rowBuffer, wellFormed } from "@tutti/actors";
 import { FrameIntake, readCredentials } from "@tutti/bus-nats";
-import { AuthDirectory } from "@tutti/cli/auth";
+import { AuthDirectory } from "@tutti/admin/auth";
 import { meanOf } from "@tutti/dynamic";
 import { asHistogram, costsOf } from "@tutti/profile";
 import * as protocol from "@tutti/protocol";

@@ -1,7 +1,7 @@
 /** The `tutti` command. */
-import { EXIT, report } from "./failure.ts";
+import { EXIT, report } from "@tutti/admin";
 import { createProgram } from "./program.ts";
-import { withCurrentNames } from "./renamed-flags.ts";
+import { withCurrentNames } from "@tutti/host";
 
 async function main(argv: readonly string[]): Promise<void> {
   const program = createProgram();

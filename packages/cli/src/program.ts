@@ -3,14 +3,14 @@
  * that `tutti --help` starts fast.
  */
 import { Command } from "commander";
-import { addAuth } from "./auth/program.ts";
+import { addAuth } from "./programs/auth.ts";
 import { addBench } from "./bench/program.ts";
 import { addCompletion } from "./completion/program.ts";
-import { addDoctor } from "./doctor/program.ts";
+import { addDoctor } from "./programs/doctor.ts";
 import { addExamples } from "./examples.ts";
-import { addOperators } from "./operator/program.ts";
+import { addOperators } from "./programs/operator.ts";
 import { addPlan } from "./plan/program.ts";
-import { addRollout } from "./rollout/program.ts";
+import { addRollout } from "./programs/rollout.ts";
 
 const EXIT_CODES = `
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no cluster reached.

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createProgram } from "./program.ts";
-import { withCurrentNames } from "./renamed-flags.ts";
-import { parseRoleOptions } from "./role/role-options.ts";
+import { withCurrentNames } from "@tutti/host";
+import { parseRoleOptions } from "@tutti/host/role";
 
 test("a former name of a flag is its current one, with its value beside it or behind an equals sign", () => {
   expect(withCurrentNames(["up", "--rehearsal", "4s"])).toEqual(["up", "--warmup", "4s"]);

@@ -7,6 +7,7 @@ export * from "./inference.ts";
 export * from "./limits.ts";
 export * from "./model-faults.ts";
 export * from "./model-spec.ts";
+export * from "./node-roles.ts";
 export * from "./placement.ts";
 export * from "./plan-report.ts";
 export * from "./rare-messages.ts";

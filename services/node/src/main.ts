@@ -1,4 +1,4 @@
-import { type RoleStarters, runProcess } from "@tutti/cli/role";
+import { type RoleStarters, runProcess } from "@tutti/host/role";
 import { ROLES, isRole } from "@tutti/protocol";
 
 const starters: RoleStarters = {

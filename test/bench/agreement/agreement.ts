@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readTrace } from "@tutti/cli/trace";
+import { readTrace } from "@tutti/sim-report/trace";
 import { LatencyTable } from "@tutti/profile";
 import type { Policy, Preference } from "@tutti/scheduling";
 import { type Scenario, type SimulationResult, TuttiCluster, simulate } from "@tutti/simulator";

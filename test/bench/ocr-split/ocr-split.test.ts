@@ -1,5 +1,5 @@
 import { readdir } from "node:fs/promises";
-import { readPipelines } from "@tutti/cli/pipelines";
+import { readPipelines } from "@tutti/host/pipelines";
 import { Prng } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Offered, drawArrivals } from "./load.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
-import { readPipelines } from "@tutti/cli/pipelines";
+import { readPipelines } from "@tutti/host/pipelines";
 import { demoModel, demoModelPath } from "@tutti/onnx-tools";
 import { OCR_PIPELINE_FOLDER } from "@tutti/pipeline-ocr/folder";
 import type { StatusEvent } from "../system/running-system.ts";

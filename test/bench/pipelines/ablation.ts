@@ -13,7 +13,7 @@
  *   - split: an SLO is divided over the stages by plan (C5). Off: evenly.
  */
 import { join } from "node:path";
-import { ScenarioFile } from "@tutti/cli/scenarios";
+import { ScenarioFile } from "@tutti/sim-report/scenarios";
 import { LatencyTable } from "@tutti/profile";
 import {
   type Scenario,

@@ -1,6 +1,6 @@
 /** Goodput in the simulator, by scenario and policy. */
 import { join } from "node:path";
-import { ScenarioFile, choicesOf } from "@tutti/cli/scenarios";
+import { ScenarioFile, choicesOf } from "@tutti/sim-report/scenarios";
 import { LatencyTable } from "@tutti/profile";
 import { type Scenario, goodput, simulateDetailed } from "@tutti/simulator";
 import { type Micros, millis, seconds } from "@tutti/units";

@@ -33,7 +33,7 @@ import {
   tableOf,
 } from "./scale-table.ts";
 
-/** Defined in packages/cli/src/role/host-links.ts. */
+/** Defined in packages/host/src/role/host-links.ts. */
 const LINKS_VARIABLE = "TUTTI_LINKS";
 const USAGE = `npm run bench:scale -- [--nodes 1,2,4] [--rates 100,200,400,800,1600] [--seconds 5] [--rounds 2] [--models 8] [--gpus 16] [--executors 1] [--slo 50] [--apart] [--json]
 Processor time a request with several nodes, as a ratio to the fewest nodes' at the same rate and at the same rate a node; messages and bytes on each way; what bounds it next.

@@ -2,7 +2,7 @@
  * The default policy where running times depend on requests, on a seed that nothing was tuned on. `tutti figures
  * --dynamic` draws the whole comparison.
  */
-import { readScenario } from "@tutti/cli/scenarios";
+import { readScenario } from "@tutti/sim-report/scenarios";
 import { simulate } from "@tutti/simulator";
 import { expect, test } from "vitest";
 

@@ -3,7 +3,7 @@
  * packages/simulator/README.md.
  */
 import { leastBusy, simulate } from "@tutti/simulator";
-import { readScenario } from "@tutti/cli/scenarios";
+import { readScenario } from "@tutti/sim-report/scenarios";
 import { expect, test } from "vitest";
 
 const WORKLOADS = [

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { ScenarioFile, choicesOf } from "@tutti/cli/scenarios";
+import { ScenarioFile, choicesOf } from "@tutti/sim-report/scenarios";
 import { type Scenario, simulate } from "@tutti/simulator";
 import { type Micros, seconds } from "@tutti/units";
 import { expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /** docs/reference/cli.md: every command's own description. */
+import { EXIT } from "@tutti/admin";
 import { createProgram } from "@tutti/cli/program";
-import { EXIT, FLAGS, roleHelp } from "@tutti/cli/role";
+import { FLAGS, roleHelp } from "@tutti/host/role";
 import { ROLES } from "@tutti/protocol";
 import { propertiesOf, table } from "./code-comments.ts";
 
@@ -28,7 +29,7 @@ export function cliReference(): string {
     return `## ${name}\n\n\`\`\`text\n${helpOf(command)}\n\`\`\`${roles}`;
   });
   const meanings = new Map(
-    propertiesOf("packages/cli/src/failure.ts", "EXIT").map(({ name, comment }) => [name, comment]),
+    propertiesOf("packages/admin/src/failure.ts", "EXIT").map(({ name, comment }) => [name, comment]),
   );
   const codes = Object.entries(EXIT).map(([name, code]) => [
     String(code),

@@ -1,6 +1,6 @@
 /** A measurement for a terminal. */
 import { type BenchReport, type Percentiles, type TrialProgress, refusals, verdicts } from "@tutti/bench";
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 
 export function renderBench(report: BenchReport): string {
   const { trials, streams, goodput } = report;

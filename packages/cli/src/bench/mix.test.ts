@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Micros, millis } from "@tutti/units";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { LocatedYaml } from "../simulate/located-yaml.ts";
+import { LocatedYaml } from "@tutti/sim-report/scenarios";
 import { mixOf, mixOfTrace, readMix } from "./mix.ts";
 
 let folder: string;

@@ -4,8 +4,8 @@ import { dirname, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
 import type { TraceEntry } from "@tutti/simulator";
 import { type Micros, parseDuration } from "@tutti/units";
-import { CommandError, usageError } from "../failure.ts";
-import { LocatedYaml, type Problem, type YamlPath } from "../simulate/located-yaml.ts";
+import { CommandError, usageError } from "@tutti/admin";
+import { LocatedYaml, type Problem, type YamlPath } from "@tutti/sim-report/scenarios";
 
 /** One kind of request, as it is written. */
 export interface MixEntry {

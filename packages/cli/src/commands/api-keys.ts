@@ -3,10 +3,16 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
 import { parseBytes } from "@tutti/units";
-import { API_KEYS_FILE, type ApiKeys, NO_API_KEYS, type Quota, createApiKey, parseApiKeys } from "../auth/api-keys.ts";
-import { writePrivately } from "../auth/auth-directory.ts";
-import { CommandError, usageError } from "../failure.ts";
-import { renderTable } from "../table.ts";
+import {
+  API_KEYS_FILE,
+  type ApiKeys,
+  NO_API_KEYS,
+  type Quota,
+  createApiKey,
+  parseApiKeys,
+} from "@tutti/admin/api-keys";
+import { writePrivately } from "@tutti/admin/auth";
+import { CommandError, usageError, renderTable } from "@tutti/admin";
 import { type AuthOptions, say, secondsOf } from "./auth.ts";
 
 export interface KeyOptions extends AuthOptions {

@@ -3,9 +3,16 @@ import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
-import { AuthDirectory, type ServerPlace, type TlsFiles, writePrivately } from "../auth/auth-directory.ts";
-import { CommandError, usageError } from "../failure.ts";
-import { parsePort } from "../role/option-values.ts";
+import {
+  AuthDirectory,
+  type ServerPlace,
+  type TlsFiles,
+  writePrivately,
+  createAuthority,
+  signServer,
+} from "@tutti/admin/auth";
+import { CommandError, usageError } from "@tutti/admin";
+import { parsePort } from "@tutti/host/role";
 
 export interface AuthOptions {
   readonly dir: string;
@@ -97,7 +104,6 @@ export async function certificate(
     throw new CommandError(`${dir} has no authority of its own: \`tutti auth init --tls\` makes one`);
   const days = Number(options.days);
   if (!(days >= 1 && days <= AUTHORITY_DAYS)) throw usageError(`--days ${options.days}: 1 to ${AUTHORITY_DAYS}`);
-  const { signServer } = await import("../auth/certificates.ts");
   const authority = {
     certificate: readFileSync(join(dir, "tls", "ca.pem"), "utf8"),
     key: readFileSync(join(dir, "tls", "ca-key.pem"), "utf8"),
@@ -158,7 +164,6 @@ function givenTls({ tls, tlsCa, tlsCert, tlsKey }: AuthInitOptions): TlsFiles | 
  * key.
  */
 async function makeCertificates(directory: AuthDirectory): Promise<TlsFiles> {
-  const { createAuthority, signServer } = await import("../auth/certificates.ts");
   const { dir, servers, cluster } = directory;
   mkdirSync(join(dir, "tls"), { recursive: true, mode: 0o700 });
   chmodSync(join(dir, "tls"), 0o700);

@@ -16,13 +16,13 @@ import { type Micros, parseDuration, seconds } from "@tutti/units";
 import { type Destination, overHttp, overNats } from "../bench/bench-target.ts";
 import { progressNote, renderBench } from "../bench/bench-text.ts";
 import { type MixEntry, mixOfTrace, readMix } from "../bench/mix.ts";
-import type { ClusterOptions } from "../cluster.ts";
-import { EXIT, usageError } from "../failure.ts";
+import { EXIT, usageError } from "@tutti/admin";
+import { type ClusterOptions } from "@tutti/admin/cluster";
 import { typedCommand, writePage } from "../simulate/page-file.ts";
 import { Progress } from "../simulate/progress.ts";
-import { amount, whole } from "../simulate/scenario-options.ts";
-import { readTrace } from "../simulate/trace-file.ts";
-import { StopSignal } from "../up/stop-signal.ts";
+import { amount, whole } from "@tutti/sim-report/scenarios";
+import { readTrace } from "@tutti/sim-report/trace";
+import { StopSignal } from "@tutti/host/up";
 
 export interface BenchCommandOptions extends ClusterOptions {
   readonly mix?: string;

@@ -1,13 +1,13 @@
 import type { TimelineRecording } from "@tutti/sim-report";
 import { type Scenario, type SimulationResult, simulate } from "@tutti/simulator";
-import { usageError } from "../failure.ts";
+import { usageError } from "@tutti/admin";
 import { findGoodput } from "../simulate/goodput-search.ts";
 import { allOf } from "../simulate/listeners.ts";
 import { typedCommand, writePage } from "../simulate/page-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { type ComparedRun, renderComparison, settingOf } from "../simulate/result-text.ts";
 import { RunProgress } from "../simulate/run-progress.ts";
-import { type ScenarioFlags, checkFit, checkPolicy, scenarioFrom } from "../simulate/scenario-options.ts";
+import { type ScenarioFlags, checkFit, checkPolicy, scenarioFrom } from "@tutti/sim-report/scenarios";
 import { Sweep } from "../simulate/sweep.ts";
 
 export interface CompareOptions extends ScenarioFlags {

@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { DYNAMIC_FIGURES, FIGURES, FULL, type Bench, type Point } from "@tutti/sim-report/figures";
 import type { Goodput, MinGpus } from "@tutti/simulator";
 import { expect, test } from "vitest";
-import { readScenario } from "../simulate/scenario-file.ts";
+import { readScenario } from "@tutti/sim-report/scenarios";
 import { figures } from "./figures.ts";
 
 const SCENARIOS = fileURLToPath(new URL("../../../../test/bench/scenarios", import.meta.url));

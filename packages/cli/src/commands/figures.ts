@@ -10,11 +10,10 @@ import {
   writeFigures,
 } from "@tutti/sim-report/figures";
 import type { Scenario } from "@tutti/simulator";
-import { usageError } from "../failure.ts";
+import { usageError } from "@tutti/admin";
 import { typedCommand } from "../simulate/page-file.ts";
 import { Progress } from "../simulate/progress.ts";
-import { readScenario } from "../simulate/scenario-file.ts";
-import { whole } from "../simulate/scenario-options.ts";
+import { readScenario, whole } from "@tutti/sim-report/scenarios";
 import { Sweep } from "../simulate/sweep.ts";
 
 export interface FiguresOptions {

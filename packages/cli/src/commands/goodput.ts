@@ -1,9 +1,9 @@
 import type { Scenario } from "@tutti/simulator";
-import { usageError } from "../failure.ts";
+import { usageError } from "@tutti/admin";
 import { findGoodput, findMinGpus } from "../simulate/goodput-search.ts";
 import { renderGoodput, renderMinGpus } from "../simulate/goodput-text.ts";
 import { Progress } from "../simulate/progress.ts";
-import { type ScenarioFlags, scenarioFrom, whole } from "../simulate/scenario-options.ts";
+import { type ScenarioFlags, scenarioFrom, whole } from "@tutti/sim-report/scenarios";
 import { Sweep } from "../simulate/sweep.ts";
 
 export interface GoodputCommandOptions extends ScenarioFlags {

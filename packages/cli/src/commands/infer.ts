@@ -1,9 +1,8 @@
 import { type InferResult, ModelRegistry, TuttiClient, type TensorValue, askedSpec, tensorValue } from "@tutti/client";
 import { initialState } from "@tutti/onnx-tools";
 import { type ErrorCode, type ModelSpec, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
-import { type ClusterOptions, findCluster } from "../cluster.ts";
-import { openConnection } from "../connection.ts";
-import { CommandError, usageError } from "../failure.ts";
+import { CommandError, usageError } from "@tutti/admin";
+import { type ClusterOptions, findCluster, openConnection } from "@tutti/admin/cluster";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
 import { type Meaning, meaningOf, outputsAsJson, renderOutputs } from "../present/output-text.ts";
 import { linesMeaning, readPipelineInput } from "../present/pipeline-file.ts";

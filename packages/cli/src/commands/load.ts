@@ -1,13 +1,21 @@
 import { type DesiredModel, type ListedModel, type ModelFiles, ModelRegistry } from "@tutti/client";
 import type { ModelConfig } from "@tutti/onnx-tools";
 import { type ModelStatus, isModelName, sharesProblem, splitModelName, versionName } from "@tutti/protocol";
-import type { ClusterOptions } from "../cluster.ts";
-import { withCluster } from "../connection.ts";
-import { EXIT, usageError } from "../failure.ts";
-import { type FamilyFlags, endReplaced, familyWish, planFamilies, servedMembers } from "../models/family-load.ts";
-import { type LoadableModel, listRepository, readModelFile } from "../models/model-repository.ts";
+import { EXIT, usageError } from "@tutti/admin";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
+import {
+  type FamilyFlags,
+  type LoadableModel,
+  endReplaced,
+  familyWish,
+  planFamilies,
+  servedMembers,
+  listRepository,
+  readModelFile,
+  modelsAsJson,
+  renderModels,
+} from "@tutti/admin/models";
 import { readSamples } from "../present/samples.ts";
-import { modelsAsJson, renderModels } from "../models/model-table.ts";
 
 export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
   readonly slo?: string;

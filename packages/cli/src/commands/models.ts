@@ -1,9 +1,7 @@
 import { ModelRegistry } from "@tutti/client";
-import type { ClusterOptions } from "../cluster.ts";
-import { withCluster } from "../connection.ts";
-import { CommandError } from "../failure.ts";
-import { familiesAsJson, renderFamilies } from "../models/family-table.ts";
-import { modelsAsJson, renderModels } from "../models/model-table.ts";
+import { CommandError } from "@tutti/admin";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
+import { familiesAsJson, renderFamilies, modelsAsJson, renderModels } from "@tutti/admin/models";
 
 /**
  * `tutti models`: lists the models that the cluster should serve, and their states. `--release` first lifts a

@@ -2,11 +2,9 @@ import { ModelRegistry } from "@tutti/client";
 import { type PipelineSpec, planBudgets } from "@tutti/pipelines";
 import type { ProfilePoints } from "@tutti/protocol";
 import { formatDuration, micros } from "@tutti/units";
-import type { ClusterOptions } from "../cluster.ts";
-import { withCluster } from "../connection.ts";
-import { usageError } from "../failure.ts";
-import { readPipelines } from "../pipelines/pipeline-files.ts";
-import { renderTable } from "../table.ts";
+import { usageError, renderTable } from "@tutti/admin";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
+import { readPipelines } from "@tutti/host/pipelines";
 
 const HEADINGS = ["pipeline", "SLO", "split", "stage", "model", "requests", "until", "l(1)"];
 

@@ -1,9 +1,8 @@
 import { ModelRegistry } from "@tutti/client";
-import type { ClusterOptions } from "../cluster.ts";
-import { withCluster } from "../connection.ts";
-import { CommandError, usageError } from "../failure.ts";
+import { CommandError, usageError } from "@tutti/admin";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import type { InterferenceFlags } from "../interference/command.ts";
-import { renderRunTimes } from "../models/run-times-text.ts";
+import { renderRunTimes } from "@tutti/admin/models";
 import { typedCommand, writePage } from "../simulate/page-file.ts";
 
 export interface ProfileOptions extends ClusterOptions {
@@ -44,7 +43,7 @@ export function profile(name: string, options: ProfileOptions): Promise<void> {
       throw new CommandError(`nothing is known yet of how long requests to "${name}" take alone: ${when}`);
     }
     if (options.html !== undefined) {
-      const { runTimesPage } = await import("../models/run-times-page.ts");
+      const { runTimesPage } = await import("./run-times-page.ts");
       writePage(options.html, runTimesPage(spec, times, typedCommand()));
     }
     process.stdout.write(`${options.json === true ? JSON.stringify(times) : renderRunTimes(spec, times)}\n`);

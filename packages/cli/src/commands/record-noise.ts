@@ -1,7 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { type Micros, micros } from "@tutti/units";
-import { whole } from "../simulate/scenario-options.ts";
-import { type NoiseRecording, noiseLines } from "../simulate/noise-file.ts";
+import { type NoiseRecording, whole, noiseLines } from "@tutti/sim-report/scenarios";
 
 export interface RecordNoiseOptions {
   readonly seconds: string;

@@ -1,12 +1,11 @@
 import { once } from "node:events";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { isName } from "@tutti/protocol";
-import { type Cluster, type ClusterOptions, findCluster } from "../cluster.ts";
-import { CommandError, EXIT, usageError } from "../failure.ts";
-import { Recorder } from "../record/recorder.ts";
-import { TraceWriter } from "../record/trace-writer.ts";
-import { TRACE_FORMAT, TRACE_VERSION } from "../simulate/trace-file.ts";
-import { StopSignal } from "../up/stop-signal.ts";
+import { CommandError, EXIT, usageError } from "@tutti/admin";
+import { type Cluster, type ClusterOptions, findCluster } from "@tutti/admin/cluster";
+import { Recorder, TraceWriter } from "@tutti/sim-report/record";
+import { TRACE_FORMAT, TRACE_VERSION } from "@tutti/sim-report/trace";
+import { StopSignal } from "@tutti/host/up";
 
 export interface RecordCommandOptions extends ClusterOptions {
   readonly out: string;

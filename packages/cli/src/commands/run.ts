@@ -1,17 +1,9 @@
 import { execPath } from "node:process";
-import { ROLES, type ProcessRole, type Role, isRole } from "@tutti/protocol";
-import { ProcessLog } from "../agent/process-log.ts";
-import { keeperOf } from "../agent/process-manager.ts";
-import { type RunningAgent, startAgent } from "../agent/start-agent.ts";
-import { EXIT, usageError } from "../failure.ts";
-import { didYouMean } from "../nearest.ts";
-import { NODE_ROLES } from "../role/node-roles.ts";
-import { roleHelp } from "../role/role-flags.ts";
-import { parseRoleOptions } from "../role/role-options.ts";
-import { processArguments } from "../role/process-arguments.ts";
-import { processRoleOf } from "../role/run-process.ts";
-import { StopSignal } from "../up/stop-signal.ts";
-import { Supervisor } from "../up/supervisor.ts";
+import { type ProcessRole, type Role, ROLES, isRole, NODE_ROLES } from "@tutti/protocol";
+import { type RunningAgent, ProcessLog, keeperOf, startAgent } from "@tutti/host/agent";
+import { EXIT, usageError, didYouMean } from "@tutti/admin";
+import { roleHelp, parseRoleOptions, processArguments, processRoleOf } from "@tutti/host/role";
+import { StopSignal, Supervisor } from "@tutti/host/up";
 
 /** A stopping actor exits after 9 s at the latest, whatever it still waits for. */
 const STOP_MS = 12_000;

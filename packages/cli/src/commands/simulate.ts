@@ -6,13 +6,12 @@ import {
   decisionHeader,
   simulate as runScenario,
 } from "@tutti/simulator";
-import { CommandError } from "../failure.ts";
-import { LineFile } from "../simulate/line-file.ts";
+import { CommandError } from "@tutti/admin";
+import { type ScenarioFlags, LineFile, scenarioFrom, whole } from "@tutti/sim-report/scenarios";
 import { allOf } from "../simulate/listeners.ts";
 import { typedCommand, writePage } from "../simulate/page-file.ts";
 import { renderResult } from "../simulate/result-text.ts";
 import { RunProgress } from "../simulate/run-progress.ts";
-import { type ScenarioFlags, scenarioFrom, whole } from "../simulate/scenario-options.ts";
 
 export interface SimulateOptions extends ScenarioFlags {
   readonly policy?: string;

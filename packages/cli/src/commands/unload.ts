@@ -1,7 +1,6 @@
 import { ModelRegistry, RouteRegistry, variantsOf } from "@tutti/client";
-import type { ClusterOptions } from "../cluster.ts";
-import { withCluster } from "../connection.ts";
-import { CommandError } from "../failure.ts";
+import { CommandError } from "@tutti/admin";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 
 /**
  * `tutti unload <model>`: removes a model with all its versions, or one of them (`mlp/2`). Running batches finish, and

@@ -6,24 +6,33 @@ import { type ListedModel, ModelRegistry } from "@tutti/client";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { ScalingAdvised, StatsReported, subjectsOf } from "@tutti/protocol";
 import { FrameReader } from "@tutti/wire";
-import { type AgentOptions, startAgent } from "../agent/start-agent.ts";
-import { openConnection } from "../connection.ts";
-import type { LoadableModel } from "../models/model-repository.ts";
-import { hasTaskset } from "../parts/part-launch.ts";
-import { checkPipelines } from "../pipelines/pipeline-files.ts";
-import { Announcer } from "../up/announcer.ts";
-import { Autoscaler } from "../up/autoscaler.ts";
-import { type PlannedRole, planCluster } from "../up/cluster-plan.ts";
-import { Deployment } from "../up/deployment.ts";
-import { readModelSources } from "../up/model-sources.ts";
-import { JAEGER_VARIABLE, type ServingJaeger, startJaeger } from "../up/jaeger.ts";
-import { CLUSTER, type ServingNats, provideNats } from "../up/nats.ts";
-import { PlanWatch } from "../up/plan-watch.ts";
-import type { RunDirectory } from "../up/run-directory.ts";
-import { StatusBoard } from "../up/status-board.ts";
-import { StopSignal } from "../up/stop-signal.ts";
-import { WarmWatch } from "../up/warm-watch.ts";
-import { type UpFlags, type UpOptions, parseUpOptions } from "../up/up-options.ts";
+import { type AgentOptions, startAgent } from "@tutti/host/agent";
+import { openConnection } from "@tutti/admin/cluster";
+import type { LoadableModel } from "@tutti/admin/models";
+import { hasTaskset } from "@tutti/host/parts";
+import { checkPipelines } from "@tutti/host/pipelines";
+import {
+  type PlannedRole,
+  type ServingJaeger,
+  type ServingNats,
+  type RunDirectory,
+  type UpFlags,
+  type UpOptions,
+  Announcer,
+  Autoscaler,
+  planCluster,
+  Deployment,
+  readModelSources,
+  JAEGER_VARIABLE,
+  startJaeger,
+  CLUSTER,
+  provideNats,
+  PlanWatch,
+  StatusBoard,
+  StopSignal,
+  WarmWatch,
+  parseUpOptions,
+} from "@tutti/host/up";
 
 /** Profiling a model on a busy machine takes seconds, and there may be many. */
 const SERVED_MS = 300_000;

@@ -1,7 +1,7 @@
 /** The shapes of all commands, read from the program itself, so that completion can't drift from the commands. */
 import { ROLES } from "@tutti/protocol";
 import type { Command, Option } from "commander";
-import { FLAGS } from "../role/role-flags.ts";
+import { FLAGS } from "@tutti/host";
 
 /** The value of an option or an argument. */
 export type Value =

@@ -5,13 +5,12 @@
 import { writeFileSync } from "node:fs";
 import { WHOLE } from "@tutti/planning";
 import { parseBytes } from "@tutti/units";
-import { usageError } from "../failure.ts";
+import { usageError } from "@tutti/admin";
 import { readFractionsInput } from "../plan/fractions-input.ts";
-import { oneOf } from "../role/option-values.ts";
-import { PROVIDERS } from "../role/role-flags.ts";
-import { thisMachine } from "../parts/part-launch.ts";
+import { oneOf, PROVIDERS } from "@tutti/host/role";
+import { thisMachine } from "@tutti/host/parts";
 import { typedCommand } from "../simulate/page-file.ts";
-import { readModelSources } from "../up/model-sources.ts";
+import { readModelSources } from "@tutti/host/up";
 import { emulatedBench } from "./emulated-bench.ts";
 import { interferenceFile, interferenceJson, interferenceText } from "./interference-file.ts";
 import { PAIRS_LEAST, measureInterference } from "./measurement.ts";

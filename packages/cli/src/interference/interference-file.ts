@@ -2,7 +2,7 @@
  * The results of a profiling run: an input of `tutti plan fractions` without rates, and output for people and programs.
  */
 import { Document, isScalar, visit } from "yaml";
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 import { type InterferenceResult, samplesOf } from "./measurement.ts";
 
 /** The input as YAML. */

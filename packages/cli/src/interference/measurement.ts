@@ -7,7 +7,7 @@
 import { type Interference, type InterferenceSample, WHOLE, fitInterference, predictionError } from "@tutti/planning";
 import { PLANNING_CAP } from "@tutti/profile";
 import { Prng } from "@tutti/units";
-import { CommandError } from "../failure.ts";
+import { CommandError } from "@tutti/admin";
 import type { PartRun, PartsBench, Uses } from "./parts-bench.ts";
 
 export interface MeasuredModel extends Uses {

@@ -11,9 +11,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { WHOLE } from "@tutti/planning";
-import { CommandError } from "../failure.ts";
-import type { LoadableModel } from "../models/model-repository.ts";
-import { type Machine, type Part, launchOf, usableSizes } from "../parts/part-launch.ts";
+import { CommandError } from "@tutti/admin";
+import type { LoadableModel } from "@tutti/admin/models";
+import { type Machine, type Part, launchOf, usableSizes } from "@tutti/host/parts";
 import type { PartAnswer, PartOrder } from "./part-messages.ts";
 import type { BenchModel, PartRun, PartsBench } from "./parts-bench.ts";
 

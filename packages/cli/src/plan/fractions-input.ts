@@ -5,8 +5,7 @@
 import { type FractionModel, type Interference, SIZES, WHOLE, fitInterference } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
 import { millis } from "@tutti/units";
-import type { Problem, YamlPath } from "../simulate/located-yaml.ts";
-import { lineOf } from "../simulate/scenario-models.ts";
+import { type Problem, type YamlPath, lineOf } from "@tutti/sim-report/scenarios";
 import { checkNames, readPlanFile } from "./plan-file.ts";
 
 /** The document after the schema check. */

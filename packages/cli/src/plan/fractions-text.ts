@@ -1,6 +1,6 @@
 /** Text of `tutti plan fractions`: the accelerators with their parts, and the reason for each model's part. */
 import { type FractionModel, type PartitionStep, WHOLE } from "@tutti/planning";
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 import type { FractionsInput } from "./fractions-input.ts";
 import type { FractionsResult, FractionsRun, PartResult } from "./fractions-plan.ts";
 import { bar, figure, listed, plural, share } from "./plan-text.ts";

@@ -1,7 +1,6 @@
 import { ModelRegistry } from "@tutti/client";
-import type { ClusterOptions } from "../cluster.ts";
-import { withCluster } from "../connection.ts";
-import { CommandError, EXIT } from "../failure.ts";
+import { CommandError, EXIT } from "@tutti/admin";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { type FractionsInput, readFractionsInput } from "./fractions-input.ts";
 import { type FractionsResult, runFractions } from "./fractions-plan.ts";
 import { explainFractions, renderFractions } from "./fractions-text.ts";

@@ -1,7 +1,7 @@
 import { type Placement, type PlanReport, isPlanReport } from "@tutti/protocol";
 import { gpuId, instant } from "@tutti/units";
 import { expect, test } from "vitest";
-import { livePlan } from "./live-plan.ts";
+import { livePlan } from "@tutti/admin/operators";
 import { renderLivePlan } from "./live-text.ts";
 
 const placement: Placement = {

@@ -1,7 +1,7 @@
 /** Text of `tutti plan --live`. */
 import { bytesText } from "@tutti/planning/live";
-import { renderTable } from "../table.ts";
-import type { LivePlan } from "./live-plan.ts";
+import { renderTable } from "@tutti/admin";
+import type { LivePlan } from "@tutti/admin/operators";
 import { cutRows, figure, listed, plural, share } from "./plan-text.ts";
 
 /** Number of reasons to show, newest first. */

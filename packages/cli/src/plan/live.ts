@@ -1,10 +1,9 @@
 import { BUCKET, PLACEMENT_KEY, type PlanReport, REPORT_KEY, isPlacement, isPlanReport } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import { fromJson } from "@tutti/wire";
-import type { ClusterOptions } from "../cluster.ts";
-import { withCluster } from "../connection.ts";
-import { CommandError, EXIT } from "../failure.ts";
-import { livePlan } from "./live-plan.ts";
+import { CommandError, EXIT } from "@tutti/admin";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
+import { livePlan } from "@tutti/admin/operators";
 import { renderLivePlan } from "./live-text.ts";
 
 export interface LiveOptions extends ClusterOptions {

@@ -5,8 +5,7 @@
 import type { BatchLatency, Stream } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
 import { millis } from "@tutti/units";
-import type { Problem } from "../simulate/located-yaml.ts";
-import { type LatencyEntry, profileOf } from "../simulate/scenario-models.ts";
+import { type Problem, type LatencyEntry, profileOf } from "@tutti/sim-report/scenarios";
 import { checkNames, readPlanFile } from "./plan-file.ts";
 
 /** The document after the schema check. */

@@ -1,6 +1,6 @@
 /** Text of `tutti plan pack`: the nodes with their streams, and the reason for each stream's place. */
 import { type Obstacle, type PackingStep, saturated } from "@tutti/planning";
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 import type { PackInput } from "./pack-input.ts";
 import type { ItemResult, NodeResult, PackResult, PackRun } from "./pack-plan.ts";
 import { bar, cutRows, figure, listed, plural, share } from "./plan-text.ts";

@@ -2,10 +2,14 @@
  * Input files of `tutti plan`: YAML, checked against the schema of their kind, then for consistency. docs/planning.md
  * is the reference.
  */
-import { FamilyFile } from "../simulate/family-file.ts";
-import type { Problem } from "../simulate/located-yaml.ts";
-import { choiceOf } from "../simulate/scenario-options.ts";
-import { SCENARIO_SCHEMA, type SchemaCheck, schemaCheck } from "../simulate/scenario-schema.ts";
+import {
+  type Problem,
+  type SchemaCheck,
+  FamilyFile,
+  choiceOf,
+  SCENARIO_SCHEMA,
+  schemaCheck,
+} from "@tutti/sim-report/scenarios";
 
 export const PLAN_KINDS = ["subclusters", "pack", "fractions", "scale", "query"] as const;
 export type PlanKind = (typeof PLAN_KINDS)[number];

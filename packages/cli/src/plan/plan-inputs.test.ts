@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SIZES, WINDOWS_TO_RELEASE } from "@tutti/planning";
 import { afterAll, expect, test } from "vitest";
-import { CommandError } from "../failure.ts";
+import { CommandError } from "@tutti/admin";
 import { FRACTION_DEFAULTS, readFractionsInput } from "./fractions-input.ts";
 import { runFractions } from "./fractions-plan.ts";
 import { readPackInput } from "./pack-input.ts";

@@ -4,7 +4,7 @@
  */
 import type { PlanPage } from "./plan-page.ts";
 import { renderPlanPage } from "./plan-page.ts";
-import { EXIT } from "../failure.ts";
+import { EXIT } from "@tutti/admin";
 import { typedCommand, writePage } from "../simulate/page-file.ts";
 import type { PlanFlags } from "./plan-file.ts";
 

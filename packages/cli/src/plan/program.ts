@@ -1,7 +1,6 @@
 /** `tutti plan`, as `tutti --help` lists it. */
 import type { Command } from "commander";
-import { usageError } from "../failure.ts";
-import { didYouMean } from "../nearest.ts";
+import { usageError, didYouMean } from "@tutti/admin";
 
 const HELP = {
   subclusters: `

@@ -4,8 +4,7 @@
  */
 import { type Query, type QueryStage, QueryShapeError, structureOf } from "@tutti/planning";
 import { millis } from "@tutti/units";
-import type { Problem } from "../simulate/located-yaml.ts";
-import { type LatencyEntry, profileOf } from "../simulate/scenario-models.ts";
+import { type Problem, type LatencyEntry, profileOf } from "@tutti/sim-report/scenarios";
 import { latencyOf } from "./pack-input.ts";
 import { checkNames, readPlanFile } from "./plan-file.ts";
 

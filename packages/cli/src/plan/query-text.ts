@@ -1,5 +1,5 @@
 /** Text of `tutti plan query`. */
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 import type { QueryInput } from "./query-input.ts";
 import type { QueryResult, StageResult } from "./query-plan.ts";
 import { figure, plural, share } from "./plan-text.ts";

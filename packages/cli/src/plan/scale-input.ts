@@ -2,9 +2,8 @@
 import { dirname, join } from "node:path";
 import type { Scenario } from "@tutti/simulator";
 import { type Micros, seconds } from "@tutti/units";
-import { CommandError } from "../failure.ts";
-import type { Problem } from "../simulate/located-yaml.ts";
-import { readScenario } from "../simulate/scenario-file.ts";
+import { CommandError } from "@tutti/admin";
+import { type Problem, readScenario } from "@tutti/sim-report/scenarios";
 import { readPlanFile } from "./plan-file.ts";
 
 /** The document after the schema check. */

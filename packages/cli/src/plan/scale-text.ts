@@ -1,5 +1,5 @@
 /** Text of `tutti plan scale`: one row for each window, and the reason for its advice. */
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 import type { ScaleInput } from "./scale-input.ts";
 import type { ScaleResult, WindowResult } from "./scale-plan.ts";
 import { figure, plural } from "./plan-text.ts";

@@ -1,5 +1,5 @@
 import { Progress } from "../simulate/progress.ts";
-import { whole } from "../simulate/scenario-options.ts";
+import { whole } from "@tutti/sim-report/scenarios";
 import { Sweep } from "../simulate/sweep.ts";
 import type { PlanFlags } from "./plan-file.ts";
 import { deliver } from "./plan-output.ts";

@@ -3,7 +3,7 @@
  * MB; only proportions matter.
  */
 import { type SubClusterProblem, type TwoLevelProblem, flatProblem } from "@tutti/planning";
-import type { Problem } from "../simulate/located-yaml.ts";
+import type { Problem } from "@tutti/sim-report/scenarios";
 import { checkNames, readPlanFile } from "./plan-file.ts";
 
 /** The document after the schema check. */

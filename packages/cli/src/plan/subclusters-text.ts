@@ -1,6 +1,6 @@
 /** Text of `tutti plan subclusters`: each sub-cluster's load, and the reason for each model's place. */
 import { type SubClusterPlan, type TwoLevelProblem, nextBest, withModelAt } from "@tutti/planning";
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 import type { SubClustersInput } from "./subclusters-input.ts";
 import type { SubClustersResult, SubClustersRun } from "./subclusters-plan.ts";
 import { bar, cutRows, figure, listed, plural, share } from "./plan-text.ts";

@@ -14,7 +14,7 @@ import {
   typicalLengths,
 } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
-import { CommandError } from "../failure.ts";
+import { CommandError } from "@tutti/admin";
 
 export type Inputs = Readonly<Record<string, TensorInput>>;
 /** The fields of a model that say how to read files for it. A model that is not loaded yet has no others. */

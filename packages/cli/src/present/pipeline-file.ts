@@ -7,7 +7,7 @@ import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { type InferResult, tensor } from "@tutti/client";
 import { type TextLine, textLines } from "@tutti/pipeline-ocr/text-lines";
-import { CommandError } from "../failure.ts";
+import { CommandError } from "@tutti/admin";
 import { type Inputs, fromProtocol } from "./input-file.ts";
 import type { Meaning } from "./output-text.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { toWire } from "@tutti/client";
 import { initialState } from "@tutti/onnx-tools";
 import { encodeTensors } from "@tutti/wire";
-import { CommandError } from "../failure.ts";
+import { CommandError } from "@tutti/admin";
 import { type Readable, readInput } from "./input-file.ts";
 
 /** Maximum number of samples: enough to fill a batch with different ones. More would only take up room in the store. */

@@ -1,6 +1,6 @@
 /** Text of `tutti goodput`. */
 import type { Goodput, GoodputBound, MinGpus, Scenario, Trial } from "@tutti/simulator";
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 import type { Found } from "./goodput-search.ts";
 
 export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Goodput>): string {

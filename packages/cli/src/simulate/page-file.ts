@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs";
-import { CommandError } from "../failure.ts";
+import { CommandError } from "@tutti/admin";
 
 /** @throws {CommandError} the file can't be written */
 export function writePage(path: string, html: string): void {

@@ -7,7 +7,7 @@ import {
   type Scenario,
   type SimulationResult,
 } from "@tutti/simulator";
-import { renderTable } from "../table.ts";
+import { renderTable } from "@tutti/admin";
 
 /** Number of models shown for a zoo, those with the most bad requests first. */
 const MODELS_SHOWN_MAX = 12;

@@ -7,7 +7,7 @@ import { afterAll, expect, test } from "vitest";
 import { compare } from "../commands/compare.ts";
 import { simulate } from "../commands/simulate.ts";
 import { PATIENCE_MS, typedIn } from "../testing/typed-command.ts";
-import { readScenario } from "./scenario-file.ts";
+import { readScenario } from "@tutti/sim-report/scenarios";
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-simulate-"));
 afterAll(() => rmSync(folder, { recursive: true }));

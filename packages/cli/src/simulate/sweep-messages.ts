@@ -1,5 +1,5 @@
 import type { DetailedRun, GoodputBound } from "@tutti/simulator";
-import type { PortableScenario } from "./portable-scenario.ts";
+import type { PortableScenario } from "@tutti/sim-report/scenarios";
 
 /** A worker gets one message at a time, and answers it before the next. */
 export interface ToSweepWorker {

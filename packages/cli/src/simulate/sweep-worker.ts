@@ -1,7 +1,7 @@
 /** A worker thread of a sweep: runs the scenarios that it receives, one after the other. */
 import { parentPort } from "node:worker_threads";
 import { boundOf, simulateDetailed } from "@tutti/simulator";
-import { fromPortable } from "./portable-scenario.ts";
+import { fromPortable } from "@tutti/sim-report/scenarios";
 import type { FromSweepWorker, ToSweepWorker } from "./sweep-messages.ts";
 
 parentPort?.on("message", (task: ToSweepWorker) => {

@@ -4,7 +4,7 @@ import { micros, millis, seconds } from "@tutti/units";
 import { afterAll, expect, test } from "vitest";
 import { findGoodput, findMinGpus } from "./goodput-search.ts";
 import { renderGoodput, renderMinGpus } from "./goodput-text.ts";
-import { fromPortable, toPortable } from "./portable-scenario.ts";
+import { fromPortable, toPortable } from "@tutti/sim-report/scenarios";
 import { Sweep } from "./sweep.ts";
 
 const measured = [1, 2, 4, 8, 16].map((batchSize) => ({

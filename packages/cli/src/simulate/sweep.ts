@@ -5,7 +5,7 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { DetailedRun, GoodputBound, Scenario } from "@tutti/simulator";
-import { toPortable } from "./portable-scenario.ts";
+import { toPortable } from "@tutti/sim-report/scenarios";
 import type { FromSweepWorker, ToSweepWorker } from "./sweep-messages.ts";
 
 export interface SweepOptions {

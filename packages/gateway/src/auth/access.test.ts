@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Client, Metadata, type ServiceError, credentials, status } from "@grpc/grpc-js";
-import { type ApiKey, type ApiKeys, createApiKey } from "@tutti/cli/api-keys";
+import { type ApiKey, type ApiKeys, createApiKey } from "@tutti/admin/api-keys";
 import { RecordingTelemetry } from "@tutti/ports/telemetry";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { inferenceService } from "../grpc/grpc-front.ts";

@@ -1,6 +1,6 @@
 /** The valid API keys, from the file of `tutti auth key`. */
 import { timingSafeEqual } from "node:crypto";
-import { type ApiKey, type Quota, apiKeyId, parseApiKeys, sha256Of } from "@tutti/cli/api-keys";
+import { type ApiKey, type Quota, apiKeyId, parseApiKeys, sha256Of } from "@tutti/admin/api-keys";
 import type { Logger } from "@tutti/ports/telemetry";
 import { WatchedFiles } from "./watched-files.ts";
 

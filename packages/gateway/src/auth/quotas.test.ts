@@ -1,4 +1,4 @@
-import type { Quota } from "@tutti/cli/api-keys";
+import type { Quota } from "@tutti/admin/api-keys";
 import { TuttiError } from "@tutti/protocol";
 import { expect, test } from "vitest";
 import { APP_BODIES_BYTES_MAX, QUOTA_APPS_MAX, Quotas } from "./quotas.ts";

@@ -1,5 +1,5 @@
 /** Quotas of the applications at this gateway: requests a second, as a token bucket, and bytes of bodies at once. */
-import type { Quota } from "@tutti/cli/api-keys";
+import type { Quota } from "@tutti/admin/api-keys";
 import { TuttiError } from "@tutti/protocol";
 
 /**

@@ -1,7 +1,7 @@
 /** Assembles the console. Its records run all the time (arrivals, refusals), its view while a page is open. */
 import type { CatalogModel } from "@tutti/actors";
 import type { Bus } from "@tutti/ports/bus";
-import { ClusterView, livePlan } from "@tutti/cli/operators";
+import { ClusterView, livePlan } from "@tutti/admin/operators";
 import { ConsoleFiles, type FeedPlan } from "@tutti/console";
 import { BUCKET, PLACEMENT_KEY, REPORT_KEY, type StatsReported, isPlacement, isPlanReport } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";

@@ -1,6 +1,6 @@
 /** The state that the page shows, from the reports of the cluster's actors. Pure. */
 import type { CatalogModel } from "@tutti/actors";
-import { type ActorRow, type ClusterView, type LivePlan, actorRows, latestOf, statusOf } from "@tutti/cli/operators";
+import { type ActorRow, type ClusterView, type LivePlan, actorRows, latestOf, statusOf } from "@tutti/admin/operators";
 import type { FeedActor, FeedGpu, FeedModel, FeedPlan, FeedRecord, FeedState } from "@tutti/console";
 import type { AgentAnswered } from "@tutti/protocol";
 import { modelNumberOf } from "@tutti/units";

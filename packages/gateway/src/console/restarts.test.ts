@@ -1,5 +1,5 @@
 import { InMemoryNetwork } from "@tutti/ports/bus";
-import { ClusterView } from "@tutti/cli/operators";
+import { ClusterView } from "@tutti/admin/operators";
 import type { FeedOperation } from "@tutti/console";
 import {
   type ProcessState,

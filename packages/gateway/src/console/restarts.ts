@@ -2,7 +2,7 @@
  * Restarts from the page. They need the operator's rights, which a gateway has only with `--repository-creds`. They run
  * one at a time, under the operators' lock; each step is sent to all pages and logged.
  */
-import { type ClusterView, OperatorLink, restartActor } from "@tutti/cli/operators";
+import { type ClusterView, OperatorLink, restartActor } from "@tutti/admin/operators";
 import type { Bus } from "@tutti/ports/bus";
 import type { FeedOperation } from "@tutti/console";
 import { type AgentAnswered, TuttiError } from "@tutti/protocol";

@@ -1,6 +1,6 @@
 /** Authorisation of repository changes by the token; without a token they are refused. */
 import { timingSafeEqual } from "node:crypto";
-import { sha256Of } from "@tutti/cli/api-keys";
+import { sha256Of } from "@tutti/admin/api-keys";
 import { TuttiError } from "@tutti/protocol";
 
 /** Shorter tokens can be guessed. */

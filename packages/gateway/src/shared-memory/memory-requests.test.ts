@@ -3,7 +3,7 @@ import { chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ServiceError } from "@grpc/grpc-js";
-import { createApiKey } from "@tutti/cli/api-keys";
+import { createApiKey } from "@tutti/admin/api-keys";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { GatewayScene } from "../testing/gateway-scene.ts";
 import { type Asked, OipClient, TRANSPORTS, type Transport, floatBytes } from "../testing/oip-client.ts";

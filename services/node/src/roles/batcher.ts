@@ -1,5 +1,5 @@
 import { createBatcher } from "@tutti/actors";
-import { CTRL_FLOOR, MARGIN_SHARE, PER_ITEM_FLOOR_US, PER_KILOBYTE_FLOOR_US, type StartRole } from "@tutti/cli/role";
+import { CTRL_FLOOR, MARGIN_SHARE, PER_ITEM_FLOOR_US, PER_KILOBYTE_FLOOR_US, type StartRole } from "@tutti/host/role";
 
 export const start: StartRole = ({ ports, config, options }, ready) => {
   const { policy, prefer, gather, latency, patience } = options;

@@ -1,15 +1,15 @@
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 import { type LastRun, createExecutor } from "@tutti/actors";
+import { CommandError } from "@tutti/admin";
 import {
-  CommandError,
   type RoleContext,
   createEmulatedEngine,
   emptyFolder,
   heldBy,
   openDataPlane,
   type StartRole,
-} from "@tutti/cli/role";
+} from "@tutti/host/role";
 import type { Engine } from "@tutti/ports/engine";
 import { type NoteOptions, notePath, notesLeft, startOnnxEngine } from "@tutti/engine-onnx";
 import { actorKey, gpuId, instant } from "@tutti/units";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { connectNats, readCredentials } from "@tutti/bus-nats";
-import { type StartRole } from "@tutti/cli/role";
+import { type StartRole } from "@tutti/host/role";
 import { type PortWish, checkToken, createGateway } from "@tutti/gateway";
 
 const wish = (port: number | undefined, preferred: number): PortWish => (port === undefined ? { preferred } : { port });

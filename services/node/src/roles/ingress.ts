@@ -1,6 +1,6 @@
 import { type ServedPipelines, createIngress } from "@tutti/actors";
-import { functionsOf, readPipelines } from "@tutti/cli/pipelines";
-import { WARMUP_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from "@tutti/cli/role";
+import { functionsOf, readPipelines } from "@tutti/host/pipelines";
+import { WARMUP_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from "@tutti/host/role";
 import { WorkerDecoder } from "@tutti/node/decode";
 import { WorkerSteps } from "@tutti/node/steps";
 

@@ -1,5 +1,5 @@
 import { createRanker } from "@tutti/actors";
-import { GRANT_CTRL_FLOOR, PING_EVERY, PRACTISE_EVERY, type StartRole } from "@tutti/cli/role";
+import { GRANT_CTRL_FLOOR, PING_EVERY, PRACTISE_EVERY, type StartRole } from "@tutti/host/role";
 
 export const start: StartRole = ({ ports, config, options }, ready) =>
   createRanker(

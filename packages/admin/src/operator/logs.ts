@@ -1,0 +1,93 @@
+/** `tutti logs`: recent lines of processes, and with `--follow` new ones, from their agents. */
+import type { LogLine, LogsTold } from "@tutti/protocol";
+import { parseDuration } from "@tutti/units";
+import type { ClusterOptions } from "../cluster/find-cluster.ts";
+import { withCluster } from "../cluster/connection.ts";
+import { usageError } from "../failure.ts";
+import { unlessDenied } from "./denied.ts";
+import { OperatorLink } from "./operator-link.ts";
+import { type Target, findTargets } from "./targets.ts";
+
+export interface LogsOptions extends ClusterOptions {
+  readonly json?: boolean;
+  readonly follow?: boolean;
+  /** A duration. */
+  readonly since: string;
+}
+
+const AGENTS_MS = 1_000;
+/** Fields that every line of an actor has, and that are already shown before the text. */
+const COMMON = new Set(["level", "time", "msg", "service", "instance", "pid", "hostname", "role", "actor"]);
+
+export function logs(name: string, options: LogsOptions): Promise<void> {
+  const back = parseDuration(options.since);
+  if (back === undefined) throw usageError(`--since ${options.since}: a duration, such as 30s, 5m or 1h`);
+  return withCluster({ ...options, name: "tutti-operator" }, ({ control }, { cluster }) =>
+    unlessDenied(control, async () => {
+      const link = new OperatorLink(control, cluster);
+      try {
+        const targets = findTargets(name, await link.agents(AGENTS_MS), () => false);
+        await tell(link, targets, { back: back / 1_000, json: options.json === true, follow: options.follow === true });
+      } finally {
+        link.close();
+      }
+    }),
+  );
+}
+
+async function tell(
+  link: OperatorLink,
+  targets: readonly Target[],
+  { back, json, follow }: { readonly back: number; readonly json: boolean; readonly follow: boolean },
+): Promise<void> {
+  const several = targets.length > 1;
+  const past: { line: LogLine; target: Target }[] = [];
+  let isPast = true;
+  const show = (line: LogLine, target: Target): void =>
+    void process.stdout.write(`${json ? asJson(line, target) : renderLine(line, several ? target : undefined)}\n`);
+  const onTold =
+    (target: Target) =>
+    ({ lines, left, process }: LogsTold) => {
+      if (left > 0) processNote(`${process}: ${left} lines are missing here`);
+      for (const line of lines)
+        if (isPast) past.push({ line, target });
+        else show(line, target);
+    };
+  const streams = targets.map((target) =>
+    link.logs({ agent: target.agent, process: target.name, backMs: back, follow }, onTold(target)),
+  );
+  // Kept lines arrive at once; lines of several processes are sorted before they are shown.
+  if (follow) await new Promise((resolve) => setTimeout(resolve, SORTED_MS));
+  else await Promise.all(streams.map(({ ended }) => ended));
+  for (const { line, target } of past.sort((a, b) => a.line.at - b.line.at)) show(line, target);
+  isPast = false;
+  if (!follow) return;
+  const onSignal = (): void => streams.forEach((stream) => stream.stop());
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  await Promise.all(streams.map(({ ended }) => ended));
+}
+
+const SORTED_MS = 500;
+const processNote = (text: string): void => void process.stderr.write(`tutti logs: ${text}\n`);
+
+const asJson = ({ at, text }: LogLine, { host, name, role, actor }: Target): string =>
+  JSON.stringify({ at, host, process: name, role, actor, line: text });
+
+/** Shows structured lines as `12:00:01.234 warn  text  field=value`, others as they are. */
+export function renderLine({ at, text }: LogLine, target: Pick<Target, "host" | "name"> | undefined): string {
+  const clock = new Date(at / 1_000).toISOString().slice(11, 23);
+  const who = target === undefined ? "" : ` ${target.host}/${target.name}`;
+  return `${clock}${who} ${readable(text)}`;
+}
+
+function readable(text: string): string {
+  if (!text.startsWith("{")) return text;
+  try {
+    const entry = JSON.parse(text) as Record<string, unknown>;
+    const fields = Object.entries(entry).filter(([key]) => !COMMON.has(key));
+    const shown = fields.map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+    return [`${String(entry["level"] ?? "").padEnd(5)} ${String(entry["msg"] ?? "")}`, ...shown].join("  ");
+  } catch {
+    return text;
+  }
+}

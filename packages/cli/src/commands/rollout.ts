@@ -1,0 +1,1 @@
+export { rollout } from "@tutti/admin/rollouts";

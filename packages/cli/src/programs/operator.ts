@@ -1,0 +1,90 @@
+/** The operators' commands, as `tutti --help` lists them. */
+import type { Command } from "commander";
+
+const HELP = {
+  restart: `
+One after the other: the replacement starts first and the old process leaves once it is ready, but for executors, profiler, planner and gateway, of which there
+can be only one at a time. The next one's turn comes when as many actors, accelerators and ModelThreads are there as before. It stops at the first failure.
+
+  tutti restart all               everybody, a ranker that leads after its spares
+  tutti restart executor          every executor
+  tutti restart ranker-1          one process; host-b/executor-0 where several hosts have one of that name
+  tutti restart 1k2j9             one actor, by the beginning of its id`,
+  drain: `
+It is granted nothing more, finishes what it has accepted, ends, and stays down until \`tutti undrain\` or \`tutti restart\`.`,
+  split: `
+Processes of the new parts start and load while the old ones serve; then those finish what they have and end, and the new ones serve. On a CPU parts are cores
+(\`tutti up --cores 4\`), on NVIDIA shares of the multiprocessors under CUDA MPS, and emulated ones take as much longer.
+
+  tutti split executor-0 60       two parts, of 60 and of 40 percent; again with another size they are resized
+  tutti split executor-0 100      whole again`,
+  status: `
+offered, good (answered in time) and refused are requests per second of the last seconds; batch is the mean batch; p99 is from arrival to answer.`,
+  top: `
+CPU is in cores (100 % is one). lag says how late the event loop was in the last second. msg/s counts NATS messages, both ways.`,
+  actors: `
+health is ok, or what is not: late heartbeat, not serving, draining, drained, event loop late, clock skewed, malformed messages, slow consumer, quarantined.`,
+} as const;
+
+export function addOperators(program: Command, toCluster: (command: Command) => Command): void {
+  toCluster(program.command("restart <actor|role|all>"))
+    .description("replace processes one after the other, without refusing requests where capacity allows it")
+    .option("--timeout <seconds>", "for each: until it is ready, and again until the cluster is whole", "60")
+    .addHelpText("after", HELP.restart)
+    .action(async (name: string, options) =>
+      (await import("../commands/operator.ts")).operate("restart", name, options),
+    );
+  toCluster(program.command("drain <executor>"))
+    .description("take an executor out of service: it finishes what it has, ends, and stays down")
+    .option("--timeout <seconds>", "until it has ended", "60")
+    .addHelpText("after", HELP.drain)
+    .action(async (name: string, options) => (await import("../commands/operator.ts")).operate("drain", name, options));
+  toCluster(program.command("undrain <executor>"))
+    .description("start a drained executor again")
+    .option("--timeout <seconds>", "until it is ready, and again until it serves", "60")
+    .action(async (name: string, options) =>
+      (await import("../commands/operator.ts")).operate("undrain", name, options),
+    );
+  toCluster(program.command("split <executor> <percent>"))
+    .description(
+      "split an executor's accelerator into two parts, resize them, or make it whole again (100), while it serves",
+    )
+    .option("--timeout <seconds>", "until the new processes are ready, and again until the old ones have ended", "60")
+    .addHelpText("after", HELP.split)
+    .action(async (name: string, percent: string, options) =>
+      (await import("../commands/operator.ts")).operate("split", name, {
+        ...options,
+        size: await sizeOf(percent),
+      }),
+    );
+  toCluster(program.command("logs <actor|role|all>"))
+    .description("show what processes wrote lately")
+    .option("--follow", "go on with what they write, until Ctrl-C")
+    .option("--since <duration>", "how far back: 30s, 5m, 1h; an agent keeps the last 2,000 lines of each", "5m")
+    .action(async (name: string, options) => (await import("../commands/operator.ts")).logs(name, options));
+  toWatch(program.command("status"), toCluster)
+    .description("show what becomes of each model's requests, how busy accelerators are, and who leads")
+    .addHelpText("after", HELP.status)
+    .action(async (options) => (await import("../commands/operator.ts")).status(options));
+  toWatch(program.command("top"), toCluster)
+    .description("show actors by processor time, and accelerators by how busy they are")
+    .addHelpText("after", HELP.top)
+    .action(async (options) => (await import("../commands/operator.ts")).top(options));
+  toCluster(program.command("actors"))
+    .description("list the actors that are there, and how they fare")
+    .option("--wait <seconds>", WAIT, "2.5")
+    .addHelpText("after", HELP.actors)
+    .action(async (options) => (await import("../commands/operator.ts")).actors(options));
+}
+
+async function sizeOf(text: string): Promise<number> {
+  const { wholeNumber } = await import("../commands/operator.ts");
+  return wholeNumber("percent", text, 100);
+}
+
+const WAIT = "how long to listen at most; actors report once a second, and rates take two reports";
+
+const toWatch = (command: Command, toCluster: (command: Command) => Command): Command =>
+  toCluster(command)
+    .option("--once", "print once, also on a terminal, where it is otherwise renewed in place until Ctrl-C")
+    .option("--wait <seconds>", WAIT, "2.5");

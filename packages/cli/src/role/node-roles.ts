@@ -1,4 +1,0 @@
-import { ROLES, type Role } from "@tutti/protocol";
-
-/** Roles of a node: all but the executor, which runs models in a process of its own. */
-export const NODE_ROLES: readonly Role[] = ROLES.filter((role) => role !== "executor");

@@ -1,3 +1,0 @@
-/** Exports of the simulator's commands for test suites. */
-export * from "./scenario-family.ts";
-export * from "./scenario-file.ts";

@@ -1,0 +1,3 @@
+export { ProcessLog } from "./process-log.ts";
+export { keeperOf } from "./process-manager.ts";
+export { type AgentOptions, type RunningAgent, startAgent } from "./start-agent.ts";

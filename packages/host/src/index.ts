@@ -1,0 +1,2 @@
+export { withCurrentNames } from "./renamed-flags.ts";
+export { FLAGS } from "./role/role-flags.ts";

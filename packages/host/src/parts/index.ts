@@ -1,0 +1,1 @@
+export { hasTaskset, launchOf, type Machine, type Part, thisMachine, usableSizes } from "./part-launch.ts";

@@ -1,0 +1,14 @@
+export { Announcer } from "./announcer.ts";
+export { Autoscaler } from "./autoscaler.ts";
+export { planCluster, type PlannedRole } from "./cluster-plan.ts";
+export { Deployment } from "./deployment.ts";
+export { JAEGER_VARIABLE, type ServingJaeger, startJaeger } from "./jaeger.ts";
+export { readModelSources } from "./model-sources.ts";
+export { CLUSTER, provideNats, type ServingNats } from "./nats.ts";
+export { PlanWatch } from "./plan-watch.ts";
+export { type RunDirectory } from "./run-directory.ts";
+export { StatusBoard } from "./status-board.ts";
+export { StopSignal } from "./stop-signal.ts";
+export { Supervisor } from "./supervisor.ts";
+export { parseUpOptions, type UpFlags, type UpOptions } from "./up-options.ts";
+export { WarmWatch } from "./warm-watch.ts";

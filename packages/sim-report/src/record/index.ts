@@ -1,0 +1,2 @@
+export { Recorder } from "./recorder.ts";
+export { TraceWriter } from "./trace-writer.ts";
