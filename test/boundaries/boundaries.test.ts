@@ -133,6 +133,21 @@ test.each(manifests)("%s declares every package that it imports", (name) => {
   expect([...missing]).toEqual([]);
 });
 
+test("no actor's folder imports from another's: what they share is in runtime/", () => {
+  const source = join(root, "packages/actors/src");
+  const imported = readdirSync(source, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.includes("/") && file.endsWith(".ts"))
+    .flatMap((file) =>
+      ts
+        .preProcessFile(readFileSync(join(source, file), "utf8"), true, true)
+        .importedFiles.filter(({ fileName }) => fileName.startsWith("."))
+        .map(({ fileName }) => [file, join(file, "..", fileName)] as const),
+    );
+  const role = (file: string): string => file.split("/")[0] ?? "";
+  expect(imported.filter(([file, other]) => ![role(file), "runtime"].includes(role(other)))).toEqual([]);
+  expect(imported.length).toBeGreaterThan(100);
+});
+
 /** Names of the packages that a text imports or exports from: "@scope/name" of "@scope/name/part". */
 function importedPackages(text: string): string[] {
   return ts

@@ -1,4 +1,7 @@
-/** Several planners and profilers, as several nodes have them: one of each is active (packages/actors/src/duty.ts). */
+/**
+ * Several planners and profilers, as several nodes have them: one of each is active
+ * (packages/actors/src/runtime/duty.ts).
+ */
 import { BUCKET, ScalingAdvised, subjectsOf } from "@tutti/protocol";
 import { type ActorKey, millis, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";

@@ -1,7 +1,7 @@
 /**
  * Executors that die in mid-run, hang, lack a model, leave and come back (docs/architecture.md, 4), to the microsecond.
  */
-import type { LastRun } from "@tutti/actors";
+import type { LastRun } from "@tutti/executor";
 import type { EmulatedFault, Engine } from "@tutti/ports/engine";
 import { BUCKET, BatchRefused, type ModelFaults, type ModelStatus, faultKeys, subjectsOf } from "@tutti/protocol";
 import { type GpuId, type Instant, actorKey, after, gpuId, millis, seconds } from "@tutti/units";

@@ -2,7 +2,7 @@
  * An executor that takes another's place on one accelerator, as in `tutti split`. It is held until the other one has
  * ended, in virtual time.
  */
-import type { ExecutorPorts } from "@tutti/actors";
+import type { ExecutorPorts } from "@tutti/executor";
 import type { Engine } from "@tutti/ports/engine";
 import { gpuId, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";

@@ -1,4 +1,5 @@
-import type { BatcherConfig, ServedPipelines } from "@tutti/actors";
+import type { BatcherConfig } from "@tutti/actors";
+import type { ServedPipelines } from "@tutti/ingress";
 import type { EmulatedFault, Engine, EngineBatch } from "@tutti/ports/engine";
 import type { Telemetry } from "@tutti/ports/telemetry";
 import type { Policy } from "@tutti/scheduling";

@@ -1,16 +1,15 @@
 import {
   createBatcher,
-  createExecutor,
-  createIngress,
   createPlanner,
   createProfiler,
   createRanker,
   type Actor,
   type ActorConfig,
   type ActorPorts,
-  type LastRun,
   type LocalActors,
 } from "@tutti/actors";
+import { createExecutor, type LastRun } from "@tutti/executor";
+import { createIngress } from "@tutti/ingress";
 import { type Bus, InMemoryNetwork } from "@tutti/ports/bus";
 import { VirtualClock } from "@tutti/ports/clock";
 import { EmulatedEngine, type Engine } from "@tutti/ports/engine";

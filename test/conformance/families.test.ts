@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import type { DesiredModel } from "@tutti/client";
 import { type Engine, type EngineBatch, type RunOutcome } from "@tutti/ports/engine";
 import { randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
-import { FAMILY_DIFFERENCE, type FamilyMember, FamilyRefusal, likelyFamilies, makeFamily } from "@tutti/families";
+import { FAMILY_DIFFERENCE, type FamilyMember, FamilyRefusal, likelyFamilies, makeFamily } from "@tutti/admin/families";
 import {
   type ModelConfig,
   demoModel,

@@ -5,7 +5,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { rowBuffer, rowOfOutput } from "@tutti/actors";
+import { rowBuffer, rowOfOutput } from "@tutti/executor";
 import type { Engine, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { startOnnxEngine } from "@tutti/engine-onnx";
 import {

@@ -5,14 +5,16 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { join } from "node:path";
 import {
+  type Actor,
+  type ActorConfig,
+  type ActorPorts,
   createBatcher,
-  createExecutor,
-  createIngress,
   createPlanner,
   createProfiler,
   createRanker,
 } from "@tutti/actors";
-import type { Actor, ActorConfig, ActorPorts } from "@tutti/actors";
+import { createExecutor } from "@tutti/executor";
+import { createIngress } from "@tutti/ingress";
 import {
   type NatsConnection,
   NatsDataClient,

@@ -5,7 +5,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { rowBuffer, wellFormed } from "@tutti/actors";
+import { wellFormed } from "@tutti/actors";
+import { rowBuffer } from "@tutti/executor";
 import { FrameIntake, readCredentials } from "@tutti/bus-nats";
 import { AuthDirectory } from "@tutti/admin/auth";
 import { meanOf } from "@tutti/dynamic";

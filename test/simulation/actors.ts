@@ -1,6 +1,14 @@
 /** Production's actors, as a plan configures them. */
-import { type Actor, type ActorConfig, type ActorPorts, createBatcher, createExecutor } from "@tutti/actors";
-import { type IngressPorts, createIngress, createProfiler, createRanker } from "@tutti/actors";
+import {
+  type Actor,
+  type ActorConfig,
+  type ActorPorts,
+  createBatcher,
+  createProfiler,
+  createRanker,
+} from "@tutti/actors";
+import { createExecutor } from "@tutti/executor";
+import { type IngressPorts, createIngress } from "@tutti/ingress";
 import { EmulatedEngine, type EmulatedFault, type Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER, STRIKES_MAX } from "@tutti/protocol";
 import type { DataClient } from "@tutti/ports/pull";

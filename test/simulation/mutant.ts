@@ -65,7 +65,7 @@ export function patched(source: string, { name, file, find, replace }: Mutation)
 
 /** Packages that the actors and the suite import, directly or not. */
 function neededPackages(): string[] {
-  const needed = new Set(["actors", "bus-nats"]);
+  const needed = new Set(["actors", "ingress", "executor", "bus-nats"]);
   for (const name of needed) {
     const { dependencies = {} } = JSON.parse(readFileSync(join(root, "packages", name, "package.json"), "utf8")) as {
       dependencies?: Record<string, string>;

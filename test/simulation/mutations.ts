@@ -17,34 +17,34 @@ export interface Mutation {
 export const MUTATIONS: readonly Mutation[] = [
   {
     name: "the fence lets a sequence pass twice: < instead of <=",
-    file: "actors/src/executor/fence.ts",
+    file: "executor/src/fence.ts",
     find: `if (batch.grantSeq <= this.sequence(batch.gpu)) return "old-sequence";`,
     replace: `if (batch.grantSeq < this.sequence(batch.gpu)) return "old-sequence";`,
     from: 22,
   },
   {
     name: "no fence on the sequence of grants",
-    file: "actors/src/executor/fence.ts",
+    file: "executor/src/fence.ts",
     find: `if (batch.grantSeq <= this.sequence(batch.gpu)) return "old-sequence";`,
     replace: ``,
     from: 15,
   },
   {
     name: "no epoch check at the executor",
-    file: "actors/src/executor/fence.ts",
+    file: "executor/src/fence.ts",
     find: `if (batch.epoch !== this.#epoch) return "old-epoch";`,
     replace: ``,
     from: 340,
   },
   {
     name: "no term check at the executor",
-    file: "actors/src/executor/fence.ts",
+    file: "executor/src/fence.ts",
     find: `if (batch.term < (this.#terms.get(batch.thread) ?? 0)) return "old-term";`,
     replace: ``,
   },
   {
     name: "batches are accepted after their grant's validity",
-    file: "actors/src/executor/fence.ts",
+    file: "executor/src/fence.ts",
     find: `if (now > batch.validUntil) return "expired";`,
     replace: ``,
     from: 20,
@@ -92,33 +92,33 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "no timer at the ingress",
-    file: "actors/src/ingress/ingress.ts",
+    file: "ingress/src/ingress.ts",
     find: `    this.#timer.set(next);`,
     replace: ``,
   },
   {
     name: "rows of a batch are answered in the wrong order",
-    file: "actors/src/executor/run.ts",
+    file: "executor/src/run.ts",
     find: `row: at, rows: batchSize`,
     replace: `row: batchSize - 1 - at, rows: batchSize`,
   },
   {
     name: "an ingress that is stopped does not wait for its answers",
-    file: "actors/src/ingress/ingress.ts",
+    file: "ingress/src/ingress.ts",
     find: `if (underway === 0) this.#drained?.();`,
     replace: `this.#drained?.();`,
     from: 56,
   },
   {
     name: "what was to be answered while the connection was away is not sent when it is back",
-    file: "actors/src/ingress/unacked-replies.ts",
+    file: "ingress/src/unacked-replies.ts",
     find: `const again = [...this.#passing, ...this.#confirming, ...this.#open];`,
     replace: `const again = [...this.#passing, ...this.#confirming];`,
     from: 36,
   },
   {
     name: "requests are not sent again when a lease moves",
-    file: "actors/src/ingress/arrival-streams.ts",
+    file: "ingress/src/arrival-streams.ts",
     find: `if (held.executor === 0 || held.isCarried || !isAlive(held.executor)) this.arrive(held, lease);`,
     replace: `if (held.executor !== 0 && !isAlive(held.executor)) this.arrive(held, lease);`,
     from: 14,
@@ -132,7 +132,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a lease that moves has the requests told twice that come under its new term",
-    file: "actors/src/ingress/arrival-streams.ts",
+    file: "ingress/src/arrival-streams.ts",
     find: `    for (const held of this.#pending.values()) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
     replace: `    for (const held of [...this.#pending.values(), ...this.#pending.values()]) {
@@ -147,21 +147,21 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "nobody ends a run that never ends",
-    file: "actors/src/executor/watched-engine.ts",
+    file: "executor/src/watched-engine.ts",
     find: `if (late > STALL && (late >= job.limit || job.renewals++ < RENEWALS)) this.#startedAt = now;`,
     replace: `this.#startedAt = now;`,
     from: 23,
   },
   {
     name: "the server's word that a peer is gone is not believed",
-    file: "actors/src/peer-probes.ts",
+    file: "actors/src/runtime/peer-probes.ts",
     find: `if (this.#options.registry.wasHeardHere(key)) this.#options.registry.lose(key);`,
     replace: `if (this.#options.registry.wasHeardHere(key)) return;`,
     from: 54,
   },
   {
     name: "an ingress that is stopped does not take what was on its way to it",
-    file: "actors/src/ingress/ingress.ts",
+    file: "ingress/src/ingress.ts",
     find: `else this.#requests.drain(wait);`,
     replace: `else {
       this.#requests.stop();
@@ -204,7 +204,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a full accelerator is offered again at once",
-    file: "actors/src/executor/batch-intake.ts",
+    file: "executor/src/batch-intake.ts",
     find: `return slot.turnAway(now, between(grantedAt, startAt), expectedRun);`,
     replace: `return slot.freeAt(now);`,
     from: 1_251,

@@ -3,14 +3,14 @@
  * hear each other through HostBus, offer each other their rows, and are linked with the other processes of their host.
  */
 import {
-  AWAKE_WITHIN,
   type Actor,
   type ActorConfig,
   type ActorPorts,
+  type LocalActors,
+  AWAKE_WITHIN,
   BrokerStallDetector,
-  type IngressPorts,
 } from "@tutti/actors";
-import type { LocalActors } from "@tutti/actors";
+import type { IngressPorts } from "@tutti/ingress";
 import { HostBus, type InMemoryBus, type InMemoryNetwork } from "@tutti/ports/bus";
 import { NatsDataClient, nearFirst, serveNats } from "@tutti/bus-nats";
 import type { VirtualClock } from "@tutti/ports/clock";

@@ -6,8 +6,8 @@ import { type ActorKey, actorKey, instant, millis, threadId } from "@tutti/units
 import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { ArrivalOrder } from "./batcher/arrival-order.ts";
-import { PeerRegistry } from "./peer-registry.ts";
-import { Outbox } from "./outbox.ts";
+import { PeerRegistry } from "./runtime/peer-registry.ts";
+import { Outbox } from "./runtime/outbox.ts";
 
 const PEERS_MAX = 16_384;
 const GONE_MAX = 1_024;

@@ -18,7 +18,7 @@ import { Registry } from "prom-client";
 import { Access, type AccessConfig } from "./auth/access.ts";
 import { GatewayTls, type TlsFiles } from "./auth/tls-pair.ts";
 import { Console } from "./console/console.ts";
-import type { OperatorPorts } from "./console/restarts.ts";
+import type { OperatorPorts } from "@tutti/console/server";
 import { InferenceService } from "./inference-service.ts";
 import { GrpcFront } from "./grpc/grpc-front.ts";
 import { missingParts, unservedModels } from "./health.ts";

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { rowBuffer } from "@tutti/actors";
+import { rowBuffer } from "@tutti/executor";
 import type { Engine, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { startOnnxEngine } from "@tutti/engine-onnx";
 import { completeSpec, describeModel, draftModel } from "@tutti/onnx-tools";

@@ -12,7 +12,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DesiredModel } from "@tutti/client";
-import { type FamilyMember, makeFamily } from "@tutti/families";
+import { type FamilyMember, makeFamily } from "@tutti/admin/families";
 import {
   type ModelConfig,
   demoModel,

@@ -4,7 +4,7 @@ import type { ModelSpec, ModelStatus } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/ports/store";
 import { type ActorKey, type Instant, type Micros, Prng, actorKey, after, instant, micros, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import { Catalog, type CatalogModel } from "../catalog.ts";
+import { Catalog, type CatalogModel } from "../runtime/catalog.ts";
 import { ModelLeases, type ModelLeasesOptions } from "./model-leases.ts";
 import { PullCost } from "./pull-cost.ts";
 

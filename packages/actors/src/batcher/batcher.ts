@@ -23,12 +23,12 @@ import {
 } from "@tutti/protocol";
 import { type ModelEvent, type Policy, type Preference, step } from "@tutti/scheduling";
 import { type ActorKey, type BatchId, type Instant, NEVER, between, millis, seconds } from "@tutti/units";
-import { Catalog, type CatalogModel } from "../catalog.ts";
-import { plausible } from "../plausible.ts";
-import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { OWN_APP_NUMBER } from "../ingress/own-request.ts";
-import { ActorRuntime } from "../actor-runtime.ts";
-import { wellFormed } from "../well-formed.ts";
+import { Catalog, type CatalogModel } from "../runtime/catalog.ts";
+import { plausible } from "../runtime/plausible.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
+import { OWN_APP_NUMBER } from "../runtime/own-request.ts";
+import { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { wellFormed } from "../runtime/well-formed.ts";
 import { RankerRouter } from "./ranker-router.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { batcherFigures } from "./batcher-figures.ts";

@@ -22,10 +22,10 @@ import {
   micros,
   millis,
 } from "@tutti/units";
-import type { BatchCarrier } from "../ingress/batch-carrier.ts";
-import type { LocalActors } from "../ports.ts";
-import type { ActorRuntime } from "../actor-runtime.ts";
-import { wellFormed } from "../well-formed.ts";
+import type { BatchCarrier } from "../runtime/local-actors.ts";
+import type { LocalActors } from "../runtime/ports.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { wellFormed } from "../runtime/well-formed.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import { OfferCoalescer } from "./offer-coalescer.ts";
 import type { SampleSelector } from "./sample-selector.ts";

@@ -1,7 +1,7 @@
 import { asHistogram, costsOf } from "@tutti/profile";
 import type { AppRunTimes, BucketRunTimes } from "@tutti/protocol";
 import { type AppProfile, type DynamicProfile, dynamicProfile } from "@tutti/scheduling";
-import type { CatalogModel } from "../catalog.ts";
+import type { CatalogModel } from "../runtime/catalog.ts";
 import type { Variation } from "./sample-selector.ts";
 
 export const variationOf = (model: CatalogModel, bucket: number): Variation =>

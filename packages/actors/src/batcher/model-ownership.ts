@@ -2,10 +2,10 @@
 import type { Alarm } from "@tutti/ports/clock";
 import { type Heartbeat, ModelOffered } from "@tutti/protocol";
 import { type ActorKey, type Instant, NEVER, after, seconds } from "@tutti/units";
-import type { Catalog, CatalogModel } from "../catalog.ts";
-import type { ActorConfig, ActorPorts } from "../ports.ts";
-import type { ActorRuntime } from "../actor-runtime.ts";
-import { wellFormed } from "../well-formed.ts";
+import type { Catalog, CatalogModel } from "../runtime/catalog.ts";
+import type { ActorConfig, ActorPorts } from "../runtime/ports.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { wellFormed } from "../runtime/well-formed.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { MODEL_LOAD, type OwnedModel } from "./balance.ts";

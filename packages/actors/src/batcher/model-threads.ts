@@ -12,8 +12,8 @@ import {
 import { LatencyTable } from "@tutti/profile";
 import { type DynamicProfile, type ModelEvent, createModelThread } from "@tutti/scheduling";
 import { type Instant, type Micros, micros } from "@tutti/units";
-import type { CatalogModel } from "../catalog.ts";
-import { reserve } from "../reserve.ts";
+import type { CatalogModel } from "../runtime/catalog.ts";
+import { reserve } from "../runtime/reserve.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import type { ArrivalOrder } from "./arrival-order.ts";
 import type { BatcherConfig } from "./batcher.ts";

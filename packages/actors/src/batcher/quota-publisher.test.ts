@@ -1,9 +1,9 @@
 import { type ModelSpec, SHARE_CLASSES_MAX } from "@tutti/protocol";
 import { fnv1a } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { areShares } from "../ingress/shedding.ts";
+import { areShares } from "../runtime/well-formed-shares.ts";
 import type { Clock } from "@tutti/ports/clock";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { QuotaPublisher, isShedReport, shareRulesOf } from "./quota-publisher.ts";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 

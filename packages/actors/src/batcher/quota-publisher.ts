@@ -3,7 +3,7 @@ import { type ModelSpec, RequestsShed, SHARE_CLASSES_MAX, SharesTold, sharesProb
 import type { ShareRules } from "@tutti/scheduling";
 import { type ActorKey, type ThreadId, millis } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 
 /** How often quotas are published while a thread is overloaded; they are recomputed as often. */

@@ -3,9 +3,9 @@ import type { Store } from "@tutti/ports/store";
 import type { Clock } from "@tutti/ports/clock";
 import type { Grant, ModelEvent } from "@tutti/scheduling";
 import type { ActorKey } from "@tutti/units";
-import { type Leader, LeaderWatch } from "../leader.ts";
-import { PlacementWatcher } from "../placement-watcher.ts";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import { type Leader, LeaderWatch } from "../runtime/leader.ts";
+import { PlacementWatcher } from "../runtime/placement-watcher.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 

@@ -2,8 +2,8 @@ import type { DispatchedBatch } from "@tutti/scheduling";
 import { type Instant, Prng, instant, threadId } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { OWN_APP } from "../ingress/own-request.ts";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import { OWN_APP } from "../runtime/own-request.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import type { QueuedRequest } from "./dispatcher.ts";
 import { SampleSelector } from "./sample-selector.ts";
 

@@ -2,8 +2,8 @@ import { APPS_TOLD_MAX, AppsCounted, MARKS_MAX, type SamplesWanted } from "@tutt
 import type { DispatchedBatch } from "@tutti/scheduling";
 import { ALWAYS, type Instant, Prng, type ThreadId, after, later, micros, millis } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
-import { OWN_APP } from "../ingress/own-request.ts";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import { OWN_APP } from "../runtime/own-request.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import type { QueuedRequest } from "./dispatcher.ts";
 
 /** q of B9: samples a second per application of a model. */

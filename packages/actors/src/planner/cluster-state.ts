@@ -7,7 +7,7 @@ import {
 } from "@tutti/protocol";
 import type { ExecutorToPlace } from "@tutti/planning/live";
 import { type ActorKey, type GpuId, type Instant, type Micros, seconds } from "@tutti/units";
-import type { PeerRegistry } from "../peer-registry.ts";
+import type { PeerRegistry } from "../runtime/peer-registry.ts";
 
 /**
  * How long a sub-cluster may be without a leader before it is given up. A spare takes over meanwhile, or its supervisor

@@ -2,7 +2,7 @@ import { workPerRequest } from "@tutti/planning/live";
 import { LatencyTable } from "@tutti/profile";
 import { type ProfilePoints, memoryOf } from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
-import type { CatalogModel } from "../catalog.ts";
+import type { CatalogModel } from "../runtime/catalog.ts";
 import type { ClusterState } from "./cluster-state.ts";
 import { type LoadStats, type ModelLoad, bucketShares } from "./load-stats.ts";
 

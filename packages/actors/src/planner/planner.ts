@@ -17,11 +17,11 @@ import { type PlacementPlan, isSamePlace, planPlacement } from "@tutti/planning/
 import { ExecutorInventory, ScalingAdvised, StatsReported } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, between, millis, seconds } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
-import { Catalog } from "../catalog.ts";
-import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { isOnDuty } from "../duty.ts";
-import { ActorRuntime } from "../actor-runtime.ts";
-import { wellFormed } from "../well-formed.ts";
+import { Catalog } from "../runtime/catalog.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
+import { isOnDuty } from "../runtime/duty.ts";
+import { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { wellFormed } from "../runtime/well-formed.ts";
 import { ScalingAdvice } from "./scaling-advice.ts";
 import { ClusterState } from "./cluster-state.ts";
 import { LoadStats, isOutOfBand, isStats } from "./load-stats.ts";

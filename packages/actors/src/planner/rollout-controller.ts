@@ -29,8 +29,8 @@ import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, modelNumberOf } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import type { Catalog, CatalogModel } from "../catalog.ts";
-import { type KnownRoute, RouteWatcher } from "../route-watcher.ts";
+import type { Catalog, CatalogModel } from "../runtime/catalog.ts";
+import { type KnownRoute, RouteWatcher } from "../runtime/route-watcher.ts";
 import { ServedStats } from "./served-stats.ts";
 
 export interface RolloutControllerOptions {

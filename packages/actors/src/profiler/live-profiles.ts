@@ -1,7 +1,7 @@
 import { LatencyObserver, LatencyTable } from "@tutti/profile";
 import type { ModelSpec, ModelStatus, ProfilePoints } from "@tutti/protocol";
 import { type Instant, type Micros, micros } from "@tutti/units";
-import { batchSizesOf } from "./profile-plan.ts";
+import { batchSizesOf } from "../runtime/profile-plan.ts";
 
 /** Largest share of the SLO that live runs may add to the seed's latency in plans. */
 const INFLATION_SHARE_MAX = 0.2;

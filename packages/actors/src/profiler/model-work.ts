@@ -1,7 +1,7 @@
 import { type ModelSpec, type ModelStatus, type ProfileMeasured, type ProfilePoints } from "@tutti/protocol";
 import { LatencyTable } from "@tutti/profile";
 import type { ActorKey, GpuId, Micros } from "@tutti/units";
-import { type MeasuredSize, pointsOf, refusalOf } from "./profile-plan.ts";
+import { type MeasuredSize, pointsOf, refusalOf } from "../runtime/profile-plan.ts";
 
 /** One accelerator that measures one bucket for us. */
 interface Measurement {

@@ -25,16 +25,16 @@ import {
   seconds,
 } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import { Catalog, type CatalogModel } from "../catalog.ts";
-import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { PlacementWatcher } from "../placement-watcher.ts";
-import { plausible } from "../plausible.ts";
-import { isOnDuty } from "../duty.ts";
-import { ActorRuntime } from "../actor-runtime.ts";
-import { wellFormed } from "../well-formed.ts";
+import { Catalog, type CatalogModel } from "../runtime/catalog.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
+import { PlacementWatcher } from "../runtime/placement-watcher.ts";
+import { plausible } from "../runtime/plausible.ts";
+import { isOnDuty } from "../runtime/duty.ts";
+import { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { wellFormed } from "../runtime/well-formed.ts";
 import { LiveProfiles } from "./live-profiles.ts";
 import { ModelWork } from "./model-work.ts";
-import { batchSizesOf } from "./profile-plan.ts";
+import { batchSizesOf } from "../runtime/profile-plan.ts";
 import { RunTimePublisher } from "./run-time-publisher.ts";
 
 export interface ProfilerConfig extends ActorConfig {

@@ -22,10 +22,10 @@ import {
   seconds,
 } from "@tutti/units";
 import { fnv1a, toJson } from "@tutti/wire";
-import type { CatalogModel } from "../catalog.ts";
-import type { ActorRuntime } from "../actor-runtime.ts";
-import { wellFormed } from "../well-formed.ts";
-import { batchSizesOf } from "./profile-plan.ts";
+import type { CatalogModel } from "../runtime/catalog.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { wellFormed } from "../runtime/well-formed.ts";
+import { batchSizesOf } from "../runtime/profile-plan.ts";
 
 export interface RunTimePublisherOptions {
   readonly runtime: ActorRuntime;

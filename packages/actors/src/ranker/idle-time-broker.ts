@@ -2,8 +2,8 @@ import type { Clock } from "@tutti/ports/clock";
 import { IdleAsked, IdleGiven } from "@tutti/protocol";
 import { type Grant, type RankThread, giveIdleTime, idleDelayOf } from "@tutti/scheduling";
 import { type ActorKey, type GpuId, type Instant, after, micros } from "@tutti/units";
-import type { ActorRuntime } from "../actor-runtime.ts";
-import { wellFormed } from "../well-formed.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { wellFormed } from "../runtime/well-formed.ts";
 
 /** Gives executors idle time for isolated runs (docs/algorithms.md, B9), and counts the delays that this causes. */
 export class IdleTimeBroker {

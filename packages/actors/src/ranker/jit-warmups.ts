@@ -1,6 +1,6 @@
 import type { Alarm, Clock, Stop } from "@tutti/ports/clock";
 import { type Micros, after, millis } from "@tutti/units";
-import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import { warmUpLead } from "./jit-warmup.ts";
 
 export interface WarmedRanker {

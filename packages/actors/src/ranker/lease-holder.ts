@@ -4,7 +4,7 @@ import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import { rankerIn } from "../ranker-lease.ts";
+import { rankerIn } from "../runtime/ranker-lease.ts";
 import type { Watched } from "./leader-failure-detector.ts";
 
 export interface LeaseHolderOptions {

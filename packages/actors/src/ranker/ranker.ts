@@ -54,11 +54,11 @@ import {
   modelNumberOf,
   seconds,
 } from "@tutti/units";
-import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { PlacementWatcher } from "../placement-watcher.ts";
-import { plausible } from "../plausible.ts";
-import { ActorRuntime } from "../actor-runtime.ts";
-import { wellFormed } from "../well-formed.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
+import { PlacementWatcher } from "../runtime/placement-watcher.ts";
+import { plausible } from "../runtime/plausible.ts";
+import { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { wellFormed } from "../runtime/well-formed.ts";
 import { StandbyState } from "./standby-state.ts";
 import { LeaderStepDown } from "./leader-step-down.ts";
 import { IdleTimeBroker } from "./idle-time-broker.ts";

@@ -9,7 +9,7 @@ import {
 } from "@tutti/protocol";
 import { type ActorKey, actorKey, after, gpuId, instant, micros, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { StandbyState } from "./standby-state.ts";
 import { SubClusterPeers } from "./sub-cluster-peers.ts";
 

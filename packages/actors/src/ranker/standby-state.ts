@@ -1,7 +1,7 @@
 import { type CandidateOffered, type GpuFreed, type GpuState, LEAD_EXPECTED_FOR, LeadExpected } from "@tutti/protocol";
 import type { Clock } from "@tutti/ports/clock";
 import { ALWAYS, type ActorKey, GPUS_MAX, type GpuId, type Instant, type ThreadId, after } from "@tutti/units";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { THREADS_MAX } from "./candidate-owners.ts";
 import type { SubClusterPeers } from "./sub-cluster-peers.ts";
 

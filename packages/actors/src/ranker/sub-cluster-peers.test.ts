@@ -1,7 +1,7 @@
 import type { Heartbeat, Role } from "@tutti/protocol";
 import { type ActorKey, actorKey, instant } from "@tutti/units";
 import { expect, test } from "vitest";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { SubClusterPeers } from "./sub-cluster-peers.ts";
 
 const [LEADER, SELF] = [actorKey(1), actorKey(50)];

@@ -1,6 +1,6 @@
 import { DEFAULT_SUB_CLUSTER, type Heartbeat } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
-import type { ActorRuntime } from "../actor-runtime.ts";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 
 /** RANKER-4: the members of a ranker's sub-cluster. Batchers belong to all sub-clusters. */
 export class SubClusterPeers {

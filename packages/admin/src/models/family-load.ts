@@ -3,7 +3,7 @@
  * (docs/families.md).
  */
 import { type ListedModel, type ModelRegistry, modelFile } from "@tutti/client";
-import type { FamilyMember, MadeFamily } from "@tutti/families";
+import type { FamilyMember, MadeFamily } from "../families/index.ts";
 import { NAME_LENGTH_MAX, isName } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { CommandError, usageError } from "../failure.ts";
@@ -70,7 +70,7 @@ export async function planFamilies(
     throw new CommandError(`a family has at least two models with files and without given latencies or samples`);
   }
   // Most loads are of one model: import the runtime that tries families only here.
-  const { FamilyRefusal, likelyFamilies, makeFamily } = await import("@tutti/families");
+  const { FamilyRefusal, likelyFamilies, makeFamily } = await import("../families/index.ts");
   const groups = wish.name === undefined ? likelyFamilies(fresh) : [[...fresh, ...served]];
   const families: MadeFamily[] = [];
   for (const members of groups) {
@@ -135,7 +135,7 @@ export async function servedMembers(store: Store, registry: ModelRegistry, wish:
       throw usageError(
         `--family ${name} --with ${name}: give the new family another name; until it serves, ${name} does`,
       );
-    const { membersOf } = await import("@tutti/families");
+    const { membersOf } = await import("../families/index.ts");
     members.push(...membersOf(spec, await modelFile(store, spec)));
   }
   return members;

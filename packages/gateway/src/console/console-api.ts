@@ -13,10 +13,7 @@ import type { Act } from "../auth/administration.ts";
 import { type HttpAnswer, failureAnswer } from "../http/answers.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { refuseOtherSites } from "../http/page-guard.ts";
-import type { LiveFeed } from "./live-feed.ts";
-import { type Replays, replayWish } from "./replays.ts";
-import type { Restarts } from "./restarts.ts";
-import type { Traces } from "./traces.ts";
+import { type LiveFeed, type Replays, type Restarts, type Traces, replayWish } from "@tutti/console/server";
 
 export interface ConsoleParts {
   readonly files: ConsoleFiles;

@@ -9,15 +9,20 @@ import type { Logger } from "@tutti/ports/telemetry";
 import type { Instant } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import type { BodyReader } from "../http/body-reader.ts";
-import { ArrivalRecord } from "./arrival-record.ts";
+import {
+  type OperatorPorts,
+  ArrivalRecord,
+  EndedBatches,
+  feedPlan,
+  feedState,
+  LiveFeed,
+  RecentRefusals,
+  REPLAY_POLICIES,
+  Replays,
+  Restarts,
+  Traces,
+} from "@tutti/console/server";
 import { ConsoleApi, type ConsoleParts } from "./console-api.ts";
-import { EndedBatches } from "./ended-batches.ts";
-import { feedPlan, feedState } from "./feed-state.ts";
-import { LiveFeed } from "./live-feed.ts";
-import { RecentRefusals } from "./recent-refusals.ts";
-import { REPLAY_POLICIES, Replays } from "./replays.ts";
-import { type OperatorPorts, Restarts } from "./restarts.ts";
-import { Traces } from "./traces.ts";
 
 export interface ConsoleOptions {
   readonly bus: Bus;

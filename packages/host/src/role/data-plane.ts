@@ -4,7 +4,7 @@
  * connects only to servers with a certificate of that authority.
  */
 import { readFileSync } from "node:fs";
-import type { IngressPorts } from "@tutti/actors";
+import type { IngressPorts } from "@tutti/ingress";
 import { NatsDataClient, nearFirst, serveNats } from "@tutti/bus-nats";
 import { type DataClient, type DataServer, bothServers, fallbackClient } from "@tutti/ports/pull";
 import { TcpDataClient, serveTcp } from "@tutti/pull-tcp";

@@ -1,6 +1,6 @@
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
-import { type LastRun, createExecutor } from "@tutti/actors";
+import { type LastRun, createExecutor } from "@tutti/executor";
 import { CommandError } from "@tutti/admin";
 import {
   type RoleContext,

@@ -1,4 +1,4 @@
-import { type ServedPipelines, createIngress } from "@tutti/actors";
+import { type ServedPipelines, createIngress } from "@tutti/ingress";
 import { functionsOf, readPipelines } from "@tutti/host/pipelines";
 import { WARMUP_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from "@tutti/host/role";
 import { WorkerDecoder } from "@tutti/node/decode";

@@ -29,8 +29,8 @@ import {
   threadId,
 } from "@tutti/units";
 import { FrameReader, fromJson, toJson } from "@tutti/wire";
-import type { Actor, ActorPorts } from "../../ports.ts";
-import { ActorRuntime } from "../../actor-runtime.ts";
+import type { Actor, ActorPorts } from "../../runtime/ports.ts";
+import { ActorRuntime } from "../../runtime/actor-runtime.ts";
 import { type PlannerConfig, createPlanner } from "../planner.ts";
 
 interface FakeExecutor {

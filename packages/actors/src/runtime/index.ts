@@ -1,0 +1,17 @@
+export { ActorRuntime } from "./actor-runtime.ts";
+export { type BatchTrace, formatBatchTrace, parseBatchTrace } from "./batch-trace.ts";
+export { Catalog, type CatalogModel, type ModelLease } from "./catalog.ts";
+export { type Leader, LeaderWatch } from "./leader.ts";
+export { type BatchCarrier, type LocalAnswer, type LocalIngress, type LocalRequest } from "./local-actors.ts";
+export { type Urgency } from "./outbox.ts";
+export { NOBODY, OWN_APP, OwnRequest } from "./own-request.ts";
+export { type PeerRegistry } from "./peer-registry.ts";
+export { PlacementWatcher } from "./placement-watcher.ts";
+export { plausible } from "./plausible.ts";
+export { type Actor, type ActorConfig, type ActorPorts } from "./ports.ts";
+export { batchSizesOf } from "./profile-plan.ts";
+export { randomRow } from "./random-row.ts";
+export { reserve } from "./reserve.ts";
+export { RouteWatcher } from "./route-watcher.ts";
+export { wellFormed } from "./well-formed.ts";
+export { areShares } from "./well-formed-shares.ts";

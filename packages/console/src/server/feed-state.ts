@@ -1,0 +1,129 @@
+/** The state that the page shows, from the reports of the cluster's actors. Pure. */
+import type { CatalogModel } from "@tutti/actors";
+import { type ActorRow, type ClusterView, type LivePlan, actorRows, latestOf, statusOf } from "@tutti/admin/operators";
+import type { FeedActor, FeedGpu, FeedModel, FeedPlan, FeedRecord, FeedState } from "../index.ts";
+import type { AgentAnswered } from "@tutti/protocol";
+import { modelNumberOf } from "@tutti/units";
+
+/** Rows of each table that the page gets; the busiest models are among them. */
+export const MODELS_TOLD = 200;
+export const GPUS_TOLD = 256;
+export const ACTORS_TOLD = 400;
+
+export interface FeedSources {
+  readonly nowMs: number;
+  readonly view: ClusterView;
+  readonly models: readonly CatalogModel[];
+  readonly agents: readonly AgentAnswered[];
+  readonly missing: readonly string[];
+  readonly record: FeedRecord;
+}
+
+export function feedState({ nowMs, view, models, agents, missing, record }: FeedSources): FeedState {
+  const status = statusOf(
+    view,
+    models.map(({ spec, status: known }) => ({ spec, status: known })),
+  );
+  const targets = targetsOf(view);
+  const rows = status.models.map((row, i): FeedModel => {
+    const { spec } = models[i]!;
+    return {
+      name: row.name,
+      number: spec.number,
+      state: row.state,
+      reason: row.reason,
+      offered: rounded(row.offered),
+      good: rounded(row.good),
+      late: rounded(row.late),
+      refused: Object.fromEntries(Object.entries(row.refused).map(([code, rate]) => [code, rounded(rate) ?? 0])),
+      queue: row.queue,
+      batchMean: rounded(row.batchMean),
+      target: targets.get(spec.number) ?? null,
+      p99Ms: row.p99Us === 0 ? null : rounded(row.p99Us / 1_000),
+      sloMs: spec.slo / 1_000,
+    };
+  });
+  rows.sort((a, b) => (b.offered ?? 0) - (a.offered ?? 0) || (a.name < b.name ? -1 : 1));
+  const gpus = status.accelerators.map(({ gpu, type, host, subCluster, serving, busy }): FeedGpu => {
+    return { gpu, type, host, subCluster, serving, busy: rounded(busy) };
+  });
+  const startedAt = new Map(view.actors().map(({ beat }) => [`${beat.host} ${beat.pid}`, beat.startedAt / 1_000]));
+  const actors = actorRows(view, agents).map((row) => feedActor(row, startedAt.get(`${row.host} ${row.pid}`) ?? nowMs));
+  return {
+    at: Math.round(nowMs),
+    missing,
+    models: rows.slice(0, MODELS_TOLD),
+    modelsLeft: Math.max(0, rows.length - MODELS_TOLD),
+    gpus: gpus.slice(0, GPUS_TOLD),
+    gpusLeft: Math.max(0, gpus.length - GPUS_TOLD),
+    actors: actors.slice(0, ACTORS_TOLD),
+    actorsLeft: Math.max(0, actors.length - ACTORS_TOLD),
+    record,
+  };
+}
+
+const feedActor = (row: ActorRow, startedAt: number): FeedActor => ({
+  actor: row.actor,
+  role: row.role,
+  host: row.host,
+  pid: row.pid,
+  process: row.process,
+  startedAt: Math.round(startedAt),
+  epoch: row.epoch ?? null,
+  duty: row.duty,
+  subCluster: row.subCluster ?? null,
+  restarts: row.restarts ?? null,
+  queue: row.queue,
+  health: row.health,
+});
+
+/** Target batch sizes by model; with several buckets the largest. */
+function targetsOf(view: ClusterView): Map<number, number> {
+  const targets = new Map<number, number>();
+  for (const actor of view.actors()) {
+    if (actor.beat.role !== "batcher") continue;
+    for (const { thread, figures } of latestOf(actor)?.perThread ?? []) {
+      const number = modelNumberOf(thread);
+      const target = figures["target"];
+      if (target !== undefined) targets.set(number, Math.max(target, targets.get(number) ?? 0));
+    }
+  }
+  return targets;
+}
+
+/**
+ * Rounds to three digits. Finer changes are invisible to a reader, and would only make every message differ from the
+ * last.
+ */
+const rounded = (value: number | undefined): number | null =>
+  value === undefined || !Number.isFinite(value) ? null : Number(value.toPrecision(3));
+
+export function feedPlan(plan: LivePlan, nowMs: number): FeedPlan {
+  const agoMs = (s: number): number => Math.round(nowMs - s * 1_000);
+  const moves = new Map(plan.difference.models.map((move) => [move.model, move]));
+  return {
+    epoch: plan.epoch,
+    madeAt: plan.madeS === null ? null : agoMs(plan.madeS),
+    seenAt: plan.seenS === null ? null : agoMs(plan.seenS),
+    models: plan.current.models.slice(0, MODELS_TOLD).map((model) => {
+      const move = moves.get(model.model);
+      return {
+        model: model.model,
+        subCluster: model.subCluster,
+        rate: rounded(model.rate ?? undefined),
+        work: rounded(model.work ?? undefined),
+        memoryBytes: model.memoryBytes,
+        next: move?.to ?? null,
+        state: move?.state ?? null,
+      };
+    }),
+    accelerators: plan.difference.accelerators.slice(0, GPUS_TOLD),
+    leftOut: plan.leftOut.slice(0, MODELS_TOLD),
+    advice: plan.advice,
+    reasons: plan.reasons
+      .slice(-REASONS_SHOWN)
+      .toReversed()
+      .map(({ ageS, about, text }) => ({ at: agoMs(ageS), about, text })),
+  };
+}
+const REASONS_SHOWN = 20;

@@ -1,0 +1,134 @@
+import { EventEmitter } from "node:events";
+import type { ServerResponse } from "node:http";
+import type { FeedBatches, FeedPlan, FeedState } from "../index.ts";
+import { TuttiError } from "@tutti/protocol";
+import { expect, test } from "vitest";
+import { FEEDS_MAX, FEED_BACKLOG_MAX, LiveFeed } from "./live-feed.ts";
+
+/** A page's response that records what it receives. */
+class Page extends EventEmitter {
+  text = "";
+  writableLength = 0;
+  status = 0;
+  ended = false;
+  writeHead(status: number): void {
+    this.status = status;
+  }
+  write(text: string): void {
+    this.text += text;
+  }
+  end(): void {
+    this.ended = true;
+  }
+  take(): string[] {
+    const names = [...this.text.matchAll(/^event: (\w+)$/gm)].map(([, name = ""]) => name);
+    this.text = "";
+    return names;
+  }
+}
+const join = (feed: LiveFeed): Page => {
+  const page = new Page();
+  feed.join(page as unknown as ServerResponse);
+  return page;
+};
+
+const STATE: FeedState = {
+  at: 0,
+  missing: [],
+  ...{ models: [], modelsLeft: 0, gpus: [], gpusLeft: 0, actors: [], actorsLeft: 0 },
+  record: { arrivals: 0, seconds: 0, left: 0 },
+};
+const PLAN: FeedPlan = {
+  epoch: 1,
+  madeAt: 5_000,
+  seenAt: 5_000,
+  ...{ models: [], accelerators: [], leftOut: [], advice: null, reasons: [] },
+};
+
+function scene() {
+  const it = {
+    opened: 0,
+    stopped: 0,
+    asked: 0,
+    state: STATE,
+    plan: PLAN as FeedPlan | undefined,
+    batches: undefined as FeedBatches | undefined,
+  };
+  const feed = new LiveFeed({
+    open: () => (it.opened++, { stop: () => void it.stopped++ }),
+    hello: () => ({ cluster: "main", policies: [], restart: "closed", traces: false }),
+    state: () => (it.asked++, it.state),
+    refusals: () => [],
+    plan: () => it.plan,
+    batches: () => {
+      const { batches } = it;
+      it.batches = undefined;
+      return batches;
+    },
+  });
+  return { it, feed };
+}
+
+test("nothing is listened to and nothing computed before a page is open and after the last one has gone (LF1)", () => {
+  const { it, feed } = scene();
+  expect([it.opened, it.asked]).toEqual([0, 0]);
+  const [one, two] = [join(feed), join(feed)];
+  expect(it.opened).toBe(1);
+  one.emit("close");
+  expect(it.stopped).toBe(0);
+  two.emit("close");
+  expect([it.stopped, feed.size]).toEqual([1, 0]);
+  const asked = it.asked;
+  feed.tell("operation", { at: 0, what: "restart", text: "" });
+  expect(it.asked).toBe(asked);
+  join(feed);
+  expect(it.opened).toBe(2);
+  feed.close();
+  expect(it.stopped).toBe(2);
+});
+
+test("a page is told the whole at first, and then what changed, once a tick at most (LF2)", () => {
+  const { it, feed } = scene();
+  const page = join(feed);
+  expect(page.take()).toEqual(["hello", "state", "refusals", "plan"]);
+  feed.tick();
+  page.take();
+  it.state = { ...STATE, at: 250 };
+  it.plan = { ...PLAN, madeAt: 5_100, seenAt: 5_100 };
+  feed.tick();
+  expect(page.take()).toEqual([]);
+  it.state = { ...STATE, at: 500, missing: ["no ranker leads"] };
+  it.batches = { at: 500, left: 0, rows: [] };
+  feed.tell("operation", { at: 1, what: "restart a", text: "begins" });
+  feed.tell("operation", { at: 2, what: "restart a", text: "done", end: "done" });
+  expect(page.take()).toEqual([]);
+  feed.tick();
+  expect(page.take().sort()).toEqual(["batches", "operation", "operation", "state"]);
+  it.plan = { ...PLAN, epoch: 2 };
+  feed.tick();
+  expect(page.take()).toEqual(["plan"]);
+  feed.close();
+});
+
+test("a page that doesn't read misses events, and the others get them (LF2)", () => {
+  const { it, feed } = scene();
+  const [slow, quick] = [join(feed), join(feed)];
+  feed.tick();
+  slow.take();
+  quick.take();
+  slow.writableLength = FEED_BACKLOG_MAX + 1;
+  it.state = { ...STATE, missing: ["no ranker leads"] };
+  feed.tick();
+  expect([slow.take(), quick.take(), feed.missed]).toEqual([[], ["state"], 1]);
+  feed.close();
+  expect([slow.ended, quick.ended]).toEqual([true, true]);
+});
+
+test("no more pages are open than the bound says, and one that closes makes room (LF2)", () => {
+  const { feed } = scene();
+  const pages = Array.from({ length: FEEDS_MAX }, () => join(feed));
+  expect(() => join(feed)).toThrow(TuttiError);
+  pages[0]!.emit("close");
+  expect(join(feed).status).toBe(200);
+  feed.close();
+});

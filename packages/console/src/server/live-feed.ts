@@ -1,0 +1,152 @@
+/**
+ * The page's live feed as server-sent events.
+ *
+ *   LF1. No page, no work: the gateway subscribes on the bus, and makes rows, only while a page is open.
+ *   LF2. Bounded (T7): at most `FEEDS_MAX` pages; all get the same bytes, four times a second at most and only changes;
+ *        a slow page misses the events beyond its backlog.
+ */
+import type { ServerResponse } from "node:http";
+import type { FeedBatches, FeedEvents } from "../index.ts";
+import { TuttiError } from "@tutti/protocol";
+
+export const FEEDS_MAX = 16;
+/** Bytes that may wait for one page; beyond, it misses events until it has read. */
+export const FEED_BACKLOG_MAX = 1_048_576;
+const TICK_MS = 250;
+/** Ticks until a keep-alive comment, by which proxies and the page know that the connection lives. */
+const SILENCE_MS_TICKS = 40;
+
+export interface FeedPorts {
+  /** Starts the subscriptions. @returns an object that stops them */
+  readonly open: () => { stop(): void };
+  readonly hello: () => FeedEvents["hello"];
+  readonly state: () => FeedEvents["state"];
+  readonly refusals: () => FeedEvents["refusals"];
+  /** Undefined where there is none yet. */
+  readonly plan: () => FeedEvents["plan"] | undefined;
+  /** Batches that ended since the last call; undefined: none. */
+  readonly batches: () => FeedBatches | undefined;
+}
+
+export class LiveFeed {
+  readonly #ports: FeedPorts;
+  readonly #pages = new Set<ServerResponse>();
+  readonly #pending: string[] = [];
+  /** The last events by name: unchanged ones are not sent again. */
+  readonly #last = new Map<string, string>();
+  #listening: { stop(): void } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #quiet = 0;
+  #missed = 0;
+
+  constructor(ports: FeedPorts) {
+    this.#ports = ports;
+  }
+
+  get size(): number {
+    return this.#pages.size;
+  }
+  /** Events that slow pages missed. */
+  get missed(): number {
+    return this.#missed;
+  }
+
+  /** @throws {TuttiError} OVERLOADED: too many pages are open */
+  join(response: ServerResponse): void {
+    if (this.#pages.size >= FEEDS_MAX)
+      throw new TuttiError("TUTTI_OVERLOADED", `${FEEDS_MAX} pages are open on this gateway already (FEEDS_MAX)`, {
+        retryAfterMs: 5_000,
+      });
+    response.writeHead(200, {
+      "content-type": "text/event-stream",
+      "cache-control": "no-store",
+      "x-content-type-options": "nosniff",
+      "x-accel-buffering": "no",
+    });
+    this.#pages.add(response);
+    response.once("close", () => this.#leave(response));
+    if (this.#listening === undefined) this.#begin();
+    const { hello, refusals, plan } = this.#ports;
+    response.write(`retry: 1000\n${eventText("hello", hello())}`);
+    response.write(this.#last.get("state") ?? eventText("state", this.#state()));
+    response.write(eventText("refusals", refusals()));
+    const known = plan();
+    if (known !== undefined) response.write(eventText("plan", known));
+  }
+
+  /** Queues an event for the next tick. */
+  tell<Name extends keyof FeedEvents>(name: Name, value: FeedEvents[Name]): void {
+    if (this.#pages.size > 0 && this.#pending.length < PENDING) this.#pending.push(eventText(name, value));
+  }
+
+  close(): void {
+    for (const page of this.#pages) page.end();
+    this.#end();
+  }
+
+  /** Sends the due events; tests call it directly. */
+  tick(): void {
+    const { plan, batches } = this.#ports;
+    this.#offer("state", this.#state());
+    const known = plan();
+    if (known !== undefined) this.#offer("plan", known);
+    const ended = batches();
+    if (ended !== undefined) this.#pending.push(eventText("batches", ended));
+    let text = this.#pending.join("");
+    this.#pending.length = 0;
+    if (text === "" && ++this.#quiet < SILENCE_MS_TICKS) return;
+    this.#quiet = 0;
+    if (text === "") text = ": still here\n\n";
+    for (const page of this.#pages) {
+      if (page.writableLength > FEED_BACKLOG_MAX) this.#missed++;
+      else page.write(text);
+    }
+  }
+
+  #state(): FeedEvents["state"] {
+    return this.#ports.state();
+  }
+
+  /** Queues the event if it differs from the last one in more than the time. */
+  #offer(name: "state" | "plan", value: FeedEvents["state"] | FeedEvents["plan"]): void {
+    const same = JSON.stringify(essenceOf(value));
+    if (this.#last.get(`${name} told`) === same) return;
+    this.#last.set(`${name} told`, same);
+    const text = eventText(name, value as never);
+    this.#last.set(name, text);
+    this.#pending.push(text);
+  }
+
+  #begin(): void {
+    this.#listening = this.#ports.open();
+    this.#timer = setInterval(() => this.tick(), TICK_MS);
+    this.#timer.unref();
+  }
+
+  #leave(response: ServerResponse): void {
+    this.#pages.delete(response);
+    if (this.#pages.size === 0) this.#end();
+  }
+
+  #end(): void {
+    clearInterval(this.#timer);
+    this.#listening?.stop();
+    this.#listening = undefined;
+    this.#pending.length = 0;
+    this.#last.clear();
+  }
+}
+
+/** Removes values that change although nothing happens: ages are rounded, so times derived from them jitter. */
+function essenceOf(value: FeedEvents["state"] | FeedEvents["plan"]): object {
+  if ("at" in value) return { ...value, at: 0 };
+  const seen = value.seenAt === null ? null : Math.floor(value.seenAt / 5_000);
+  return { ...value, madeAt: 0, seenAt: seen, reasons: value.reasons.map(({ about, text }) => [about, text]) };
+}
+
+/** Largest number of events that wait for a tick: refusals and steps of operations. */
+const PENDING = 64;
+
+/** JSON has no line breaks of its own, so an event is one line. */
+const eventText = <Name extends keyof FeedEvents>(name: Name, value: FeedEvents[Name]): string =>
+  `event: ${name}\ndata: ${JSON.stringify(value)}\n\n`;

@@ -1,0 +1,38 @@
+import type { BucketRunTimes } from "@tutti/protocol";
+import { after, instant, micros, millis } from "@tutti/units";
+import { expect, test } from "vitest";
+import type { CatalogModel } from "@tutti/actors/runtime";
+import { checkFeasible } from "./admission.ts";
+
+const AT = instant(1_000_000_000);
+
+/**
+ * Checks a model whose l(1) is planned with 100 ms, while its shortest requests took 7 ms. @returns the error's code
+ */
+function refusalOf(kind: BucketRunTimes["kind"], slo: number): string | undefined {
+  const pool = { app: 0, name: "", share: 0, samples: 50, mean: 50_000, p50: 60_000, p99: 100_000 };
+  const times = { kind, apps: [], pool: { ...pool, edges: [7_000, 100_000], masses: [1] }, costs: [], costSamples: 0 };
+  const model = {
+    spec: { name: "m", axes: {} },
+    status: { profiles: [[{ batchSize: 1, latency: millis(100) }]] },
+    times: { buckets: [times] },
+  } as unknown as CatalogModel;
+  const timing = { deadline: after(AT, millis(slo)), slo: millis(slo) };
+  try {
+    checkFeasible(model, { bucket: 0, units: 0 }, timing, AT, micros(500));
+    return undefined;
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+}
+
+test("a deadline that the shortest requests can meet is no reason to refuse where times vary (T3)", () => {
+  expect(refusalOf("dynamic", 40)).toBe(undefined);
+  expect(refusalOf("dynamic", 7)).toBe("TUTTI_DEADLINE_INFEASIBLE");
+});
+
+test("where they hardly vary, what is planned with counts", () => {
+  expect(refusalOf("static", 40)).toBe("TUTTI_DEADLINE_INFEASIBLE");
+  expect(refusalOf("unknown", 40)).toBe("TUTTI_DEADLINE_INFEASIBLE");
+  expect(refusalOf("static", 110)).toBe(undefined);
+});

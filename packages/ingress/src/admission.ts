@@ -1,0 +1,260 @@
+import type { Delivery } from "@tutti/ports/bus";
+import {
+  HEADER,
+  HEADER_BYTES_MAX,
+  NAME_LENGTH_MAX,
+  REQUEST_BYTES_MAX,
+  SIZE_HINT_MAX,
+  SLO_US_MAX,
+  STRIKES_MAX,
+  TuttiError,
+  isModelName,
+  isName,
+  publicNameOf,
+  strikeText,
+  typicalLengths,
+  unitsOfLengths,
+} from "@tutti/protocol";
+import { type Instant, type Micros, formatDuration, instant, micros, parseDuration } from "@tutti/units";
+import { type Form, fnv1a, formOf } from "@tutti/wire";
+import type { CatalogModel } from "@tutti/actors/runtime";
+import type { PendingRequests } from "./pending-requests.ts";
+
+/** Parses `infer.<target>.<app>`; undefined for anything else. The names are not checked yet. */
+export function readSubject(subject: string): { readonly target: string; readonly app: string } | undefined {
+  const tokens = subject.split(".");
+  const [, target = "", app = ""] = tokens;
+  return tokens.length === 3 && target !== "" && app !== "" ? { target, app } : undefined;
+}
+
+/** @throws {TuttiError} INVALID_INPUT for names that no model or application can have */
+export function checkNames({ target, app }: { readonly target: string; readonly app: string }): void {
+  const bad = !isModelName(target) ? target : !isName(app) ? app : undefined;
+  if (bad === undefined) return;
+  const rule = `letters, digits, "-" and "_", at most ${NAME_LENGTH_MAX} of them (NAME_LENGTH_MAX)`;
+  throw new TuttiError("TUTTI_INVALID_INPUT", `"${shown(bad)}" is no name of a model or an application: ${rule}`);
+}
+
+/**
+ * Checks the limits of the ingress. It is called before the body is read, and again for the decoded size, since other
+ * requests may have come meanwhile.
+ *
+ * @throws {TuttiError} OVERLOADED naming the limit
+ */
+export function checkRoom(pending: PendingRequests, app: string, bytes: number): void {
+  const limit = pending.limitReached(fnv1a(app), bytes);
+  if (limit === undefined) return;
+  const text = {
+    requestsMax: `this ingress holds ${pending.size} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
+    bytesMax: `this ingress holds ${pending.bytes} bytes of inputs and takes no more for now (INGRESS_BYTES_MAX)`,
+    appRequestsMax: `this ingress holds as many requests of "${app}" as it takes of one application (APP_REQUESTS_MAX)`,
+    appBytesMax: `this ingress holds as many bytes of inputs of "${app}" as it takes of one application (APP_BYTES_MAX)`,
+  }[limit];
+  throw new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
+}
+
+/**
+ * Whether an answer may go to this reply subject. The server checks no permission on it, so a publisher could name
+ * another's inbox: with application credentials (`app`), replies must lie below `_INBOX.<app>.`; with `any`
+ * (development on loopback), below `_INBOX.`.
+ */
+export function mayReply(scope: "app" | "any", app: string, reply: string): boolean {
+  return reply.startsWith(scope === "app" ? `_INBOX.${app}.` : "_INBOX.");
+}
+
+/** Returns the model if it serves. @throws {TuttiError} the reason otherwise, and what to do */
+export function servingModel(
+  model: CatalogModel | undefined,
+  target: string,
+  version: string | undefined,
+): CatalogModel {
+  if (model === undefined)
+    throw new TuttiError("TUTTI_NOT_FOUND", `no model named "${target}" is loaded: "tutti models" lists what is`);
+  const { spec, status } = model;
+  if (spec.family !== undefined)
+    throw new TuttiError(
+      "TUTTI_NOT_FOUND",
+      `"${target}" is a family of models: ask for one of them, such as "${spec.family.variants[0]?.name}"`,
+    );
+  if (status?.state === "quarantined") throw quarantineError(model);
+  if (version !== undefined && version !== spec.version)
+    throw new TuttiError(
+      "TUTTI_NOT_FOUND",
+      `"${target}" is served in version ${spec.version}, not ${version}: leave ${HEADER.version} out to take what is there`,
+    );
+  if (status?.state === "refused" || status?.state === "failed") throw failedError(model);
+  if (status?.state !== "ready" || model.lease === undefined)
+    throw new TuttiError(
+      "TUTTI_NOT_READY",
+      `"${target}" is still being prepared (${status?.state ?? "waiting for an executor"})${troubleOf(model)}`,
+      { retryAfterMs: 500 },
+    );
+  return model;
+}
+
+/** Describes the last fault that it caused in an executor. */
+function troubleOf({ spec, faults }: CatalogModel): string {
+  const last = faults?.number === spec.number ? faults.strikes.at(-1) : undefined;
+  if (faults === undefined || last === undefined) return "";
+  return `; it ${strikeText(last)} (${faults.strikes.length} of the ${STRIKES_MAX} times after which it is quarantined)`;
+}
+
+export const quarantineError = ({ spec, status }: CatalogModel): TuttiError =>
+  new TuttiError("TUTTI_NOT_READY", `"${spec.name}" is quarantined: ${status?.reason ?? ""}`, { retryable: false });
+
+const failedError = ({ spec, status }: CatalogModel): TuttiError =>
+  new TuttiError("TUTTI_NOT_READY", `"${publicNameOf(spec.name)}" is not served: ${status?.reason ?? ""}`, {
+    retryable: false,
+  });
+
+/** Reason why accepted requests of this model will not be served; undefined: it is served, or about to be. */
+export function unservedError(model: CatalogModel): TuttiError | undefined {
+  const state = model.status?.state;
+  if (state === "quarantined") return quarantineError(model);
+  return state === "refused" || state === "failed" ? failedError(model) : undefined;
+}
+
+export interface Timing {
+  readonly deadline: Instant;
+  readonly slo: Micros;
+}
+
+/**
+ * The absolute deadline from `Tutti-Slo` (a duration from arrival), `Tutti-Deadline` (milliseconds since the epoch), or
+ * the model's own SLO.
+ */
+export function readTiming(
+  delivery: Delivery,
+  model: { readonly spec: { readonly slo: Micros } },
+  arrivedAt: Instant,
+): Timing {
+  const sloText = delivery.header(HEADER.slo);
+  const deadlineText = sloText === undefined ? delivery.header(HEADER.deadline) : undefined;
+  if (deadlineText !== undefined) {
+    const deadline = Math.round(Number(deadlineText) * 1000);
+    if (!Number.isSafeInteger(deadline) || deadline <= 0)
+      throw new TuttiError(
+        "TUTTI_INVALID_INPUT",
+        `${HEADER.deadline} "${shown(deadlineText)}" is not a moment in milliseconds since 1970`,
+      );
+    if (deadline - arrivedAt > SLO_US_MAX) throw tooFar();
+    return { deadline: instant(deadline), slo: micros(Math.max(0, deadline - arrivedAt)) };
+  }
+  const slo = sloText === undefined ? model.spec.slo : parseDuration(sloText);
+  if (slo === undefined || slo === 0)
+    throw new TuttiError(
+      "TUTTI_INVALID_INPUT",
+      `${HEADER.slo} "${shown(sloText ?? "")}" is not a duration above zero such as 25ms or 1.5s`,
+    );
+  if (slo > SLO_US_MAX) throw tooFar();
+  return { deadline: instant(arrivedAt + slo), slo };
+}
+
+/** Refuses a deadline that even an empty system could not meet, before it costs any work. */
+export function checkFeasible(
+  model: CatalogModel,
+  { bucket, units }: { readonly bucket: number; readonly units: number },
+  timing: Timing,
+  now: Instant,
+  respond: Micros,
+): void {
+  // Latencies are measured at the typical length: a shorter request counts its part of that, and a longer one no more.
+  const typical = unitsOfLengths(typicalLengths(model.spec));
+  const share = typical > 0 ? Math.min(1, units / typical) : 1;
+  const alone = micros(Math.floor(leastAlone(model, bucket, share)));
+  if (now + alone <= timing.deadline - respond) return;
+  const least = micros(Math.ceil(alone + respond + (now - timing.deadline + timing.slo)));
+  throw new TuttiError(
+    "TUTTI_DEADLINE_INFEASIBLE",
+    `"${model.spec.name}" can't meet ${formatDuration(timing.slo)}: one request alone takes ${formatDuration(alone)} and its answer ${formatDuration(respond)}; at least ${formatDuration(least)} would be feasible`,
+  );
+}
+
+/**
+ * Shortest isolated time of a request. A high percentile of a model's l(1) is the time of its longest requests: if
+ * times vary, only the time of the shortest counts.
+ */
+function leastAlone({ status, times }: CatalogModel, bucket: number, share: number): number {
+  const planned = share * (status?.profiles[bucket]?.[0]?.latency ?? 0);
+  const known = times?.buckets[bucket];
+  return known?.kind === "dynamic" && known.pool !== undefined ? Math.min(planned, known.pool.edges[0]!) : planned;
+}
+
+export function readForm(delivery: Delivery): Form {
+  const contentType = delivery.header(HEADER.contentType);
+  const form = formOf(contentType, delivery.payload);
+  if (form !== undefined) return form;
+  throw new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    contentType === undefined
+      ? "the payload is neither JSON nor binary tensors: set Content-Type"
+      : `Content-Type "${shown(contentType)}" is not served: use application/json, application/msgpack or application/vnd.tutti.tensor`,
+  );
+}
+
+export const tooLarge = (bytes: number): TuttiError =>
+  new TuttiError(
+    "TUTTI_TOO_LARGE",
+    `${bytes} bytes are more than the ${REQUEST_BYTES_MAX} that one request may have (REQUEST_BYTES_MAX)`,
+  );
+
+export function checkSize(delivery: Delivery): void {
+  if (delivery.headersUnreadable === true)
+    throw new TuttiError("TUTTI_INVALID_INPUT", "the message's headers can't be read: each is a line `name: value`");
+  if (delivery.payload.byteLength > REQUEST_BYTES_MAX) throw tooLarge(delivery.payload.byteLength);
+  if ((delivery.headerBytes ?? 0) > HEADER_BYTES_MAX)
+    throw new TuttiError(
+      "TUTTI_TOO_LARGE",
+      `${delivery.headerBytes} bytes of headers are more than the ${HEADER_BYTES_MAX} that one request may have (HEADER_BYTES_MAX)`,
+    );
+}
+
+/** 0 … 255, default 0; anything else is refused rather than guessed. */
+export function readPriority(delivery: Delivery): number {
+  const text = delivery.header(HEADER.priority);
+  if (text === undefined) return 0;
+  const priority = Number(text);
+  if (Number.isInteger(priority) && priority >= 0 && priority <= 255) return priority;
+  throw new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    `${HEADER.priority} "${shown(text)}" is not a whole number from 0 to 255`,
+  );
+}
+
+/**
+ * The publisher's own size hint; 0 if there is none. A wrong one would mislead the plans, so it is refused rather than
+ * guessed.
+ */
+export function readSizeHint(delivery: Delivery): number {
+  const text = delivery.header(HEADER.size);
+  if (text === undefined) return 0;
+  const size = text.trim() === "" ? NaN : Number(text);
+  if (size > 0 && size <= SIZE_HINT_MAX) return size;
+  throw new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    `${HEADER.size} "${shown(text)}" is not a number above zero and up to ${SIZE_HINT_MAX} (SIZE_HINT_MAX)`,
+  );
+}
+
+export function readWanted(
+  header: string | undefined,
+  inBody: readonly string[] | undefined,
+  model: CatalogModel,
+): readonly string[] | undefined {
+  const wanted = inBody ?? header?.split(",").map((name) => name.trim());
+  if (wanted === undefined || wanted.length === 0) return undefined;
+  for (const name of wanted) {
+    if (model.spec.outputs.some((output) => output.name === name)) continue;
+    const names = model.spec.outputs.map((output) => output.name).join(", ");
+    throw new TuttiError("TUTTI_INVALID_INPUT", `"${model.spec.name}" has no output "${shown(name)}": it has ${names}`);
+  }
+  return wanted;
+}
+
+const tooFar = (): TuttiError =>
+  new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    `a deadline more than ${formatDuration(micros(SLO_US_MAX))} away would hold memory for as long: choose a nearer one (SLO_US_MAX)`,
+  );
+/** Text from outside, short enough for an error message. */
+const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);

@@ -1,0 +1,494 @@
+/**
+ * The ingress: accepts requests, holds their inputs until they are answered, and gives each publisher its one answer.
+ *
+ *   INGRESS-1. Every held request has a timer. Whatever happens elsewhere, it is answered at its deadline + d_resp, and
+ *              no more than ANSWERED_WITHIN after the deadline (T1).
+ *   INGRESS-2. A request is answered by taking it out of the pending requests; later outcomes find nothing and are
+ *              counted (T1).
+ *   INGRESS-3. Only an executor that pulled a request, with a token that its batcher signed, may answer it (T2).
+ */
+import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
+import type { Alarm, Stop } from "@tutti/ports/clock";
+import { type Decoder, inlineDecoder } from "@tutti/ports/decode";
+import {
+  APP_BYTES_MAX,
+  APP_REQUESTS_MAX,
+  CANCEL_SUBJECT,
+  INFER_QUEUE,
+  INFER_SUBJECT,
+  INGRESS_BYTES_MAX,
+  INGRESS_REQUESTS_MAX,
+  RequestRefused,
+  type ResultBatch,
+  TuttiError,
+  codeOfNumber,
+} from "@tutti/protocol";
+import { DelayEstimator } from "@tutti/profile";
+import type { DataHandlers } from "@tutti/ports/pull";
+import {
+  type ActorKey,
+  type Instant,
+  type Micros,
+  type RequestSeq,
+  after,
+  before as earlierBy,
+  between,
+  formatDuration,
+  micros,
+  millis,
+  seconds,
+} from "@tutti/units";
+import {
+  type CatalogModel,
+  type Actor,
+  type ActorConfig,
+  type ActorPorts,
+  Catalog,
+  ActorRuntime,
+} from "@tutti/actors/runtime";
+import { unservedError } from "./admission.ts";
+import { AppNames } from "./app-names.ts";
+import { Answers } from "./answers.ts";
+import { type Accepted, pendingRequestOf } from "./accepted.ts";
+import { CancellationHandler, cancelledError } from "./cancellation-handler.ts";
+import { type ServedData, carrierOf } from "./batch-carrier.ts";
+import { createTensorServer } from "./tensor-server.ts";
+import { RequestIntake } from "./request-intake.ts";
+import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
+import { IngressFigures } from "./ingress-figures.ts";
+import { ArrivalStreams } from "./arrival-streams.ts";
+import { localIngress } from "./local-ingress.ts";
+import { PipelineRunner, type ServedPipelines } from "./pipelines/pipeline-runner.ts";
+import { refusalError } from "./refusal-error.ts";
+import { Shedding } from "./shedding.ts";
+import { endRequestSpan, traceAccepted } from "./request-spans.ts";
+import { ModelRemoval, replacedError, unloadedError } from "./model-removal.ts";
+import { VersionRouter } from "./version-router.ts";
+import { type Warmup, WarmUp } from "./warm-up.ts";
+
+export interface IngressConfig extends ActorConfig {
+  /** `app`: replies must lie below the application's own inbox prefix; `any`: development on loopback. */
+  readonly replyScope: "app" | "any";
+  /** Lower bound of d_resp, the time from the end of a batch's run to the answer. */
+  readonly respondFloor: Micros;
+  /** Bounds of the warm-up requests that it may send when it starts (WarmUp). */
+  readonly warmup?: Warmup;
+  readonly requestsMax?: number;
+  readonly bytesMax?: number;
+  readonly appRequestsMax?: number;
+  readonly appBytesMax?: number;
+}
+
+export interface IngressPorts extends ActorPorts {
+  readonly decoder?: Decoder;
+  /** Pipelines served beside models, under names of the same kind. */
+  readonly pipelines?: ServedPipelines;
+  /** Starts the data plane's servers on these handlers. */
+  readonly serveData: (handlers: DataHandlers) => ServedData;
+}
+
+export function createIngress(ports: IngressPorts, config: IngressConfig, ready: () => void): Actor {
+  return new Ingress(ports, config, ready);
+}
+
+/** A model that moved within the last second of live traffic needs no warm-up requests. */
+const USED_WITHIN = seconds(1);
+/**
+ * Latest answer after the deadline. Clients give up 100 ms after the deadline (T1): however slow answers have been
+ * lately, half of that is left for the way to them.
+ */
+const ANSWERED_WITHIN = millis(50);
+/** d_resp: the delay from the end of a run to its answer. */
+const respondDelay = (floor: Micros): DelayEstimator =>
+  new DelayEstimator({ floor, quantile: 0.95, window: seconds(10), capTimes: 5 });
+const NO_WARMUP: Warmup = { perSecond: 0, time: micros(0) };
+
+class Ingress implements Actor {
+  readonly role = "ingress" as const;
+  readonly key: ActorKey;
+  readonly #ports: IngressPorts;
+  readonly #config: IngressConfig;
+  readonly #runtime: ActorRuntime;
+  readonly #catalog: Catalog;
+  readonly #versions: VersionRouter;
+  readonly #pending: PendingRequests;
+  readonly #arrivalStreams: ArrivalStreams;
+  readonly #removal: ModelRemoval;
+  readonly #answers: Answers;
+  readonly #figures = new IngressFigures();
+  readonly #warmUp: WarmUp;
+  readonly #respond: DelayEstimator;
+  readonly #timer: Alarm;
+  readonly #introducing: Stop;
+  readonly #appNames: AppNames;
+  readonly #naming: Stop;
+  readonly #data: ServedData;
+  readonly #pipelines: PipelineRunner | undefined;
+  readonly #requestIntake: RequestIntake;
+  readonly #shedding: Shedding;
+  #timerAt: Instant = Infinity as Instant;
+  readonly #cancels: CancellationHandler;
+  #requests: DeliverySubscription | undefined;
+  #cancelling: Subscription | undefined;
+  #nextSeq = 1;
+  #leaving = false;
+  #drained: (() => void) | undefined;
+
+  constructor(ports: IngressPorts, config: IngressConfig, ready: () => void) {
+    this.key = config.key;
+    this.#ports = ports;
+    this.#config = config;
+    this.#pending = new PendingRequests({
+      requestsMax: config.requestsMax ?? INGRESS_REQUESTS_MAX,
+      bytesMax: config.bytesMax ?? INGRESS_BYTES_MAX,
+      appRequestsMax: config.appRequestsMax ?? APP_REQUESTS_MAX,
+      appBytesMax: config.appBytesMax ?? APP_BYTES_MAX,
+    });
+    this.#answers = new Answers(ports.answers ?? ports.bulk, ports.clock);
+    this.#respond = respondDelay(config.respondFloor);
+    this.#cancels = new CancellationHandler(config.replyScope, (held) => this.#cancel(held));
+    this.#warmUp = this.#createWarmUp();
+    const secret = ports.randomBytes(32);
+    this.#runtime = this.#createActorRuntime();
+    this.#arrivalStreams = new ArrivalStreams({
+      runtime: this.#runtime,
+      pending: this.#pending,
+      secret,
+      self: config.key,
+      respond: () => this.#respondNow(),
+      newSeq: () => this.#nextSeq++ as RequestSeq,
+      now: () => ports.clock.now(),
+    });
+    this.#catalog = new Catalog(ports.store, this.#runtime.log, {
+      onChange: (model, before) => this.#onModel(model, before),
+      onGone: (model) => this.#onModelGone(model),
+    });
+    this.#removal = this.#createModelRemoval();
+    this.#versions = new VersionRouter({ store: ports.store, log: this.#runtime.log, catalog: () => this.#catalog });
+    this.#shedding = new Shedding({
+      runtime: this.#runtime,
+      clock: ports.clock,
+      holds: (thread, batcher, term) => {
+        const lease = this.#catalog.ofThread(thread)?.lease;
+        return lease?.batcher === batcher && lease.term === term;
+      },
+    });
+    this.#pipelines = this.#createPipelines();
+    this.#requestIntake = this.#createRequestIntake();
+    this.#runtime.reader.on(RequestRefused, (refusal, sender) => {
+      const held = this.#pending.get(refusal.seq);
+      if (held !== undefined && held.thread === refusal.thread && this.#arrivalStreams.holds(held.thread, sender))
+        this.#settle(held, this.#refusalError(held, refusal));
+    });
+    this.#timer = ports.clock.alarm(() => this.#onTimer());
+    this.#introducing = ports.clock.every(seconds(1), () =>
+      this.#arrivalStreams.introduceAgain(this.#ports.clock.now()),
+    );
+    this.#appNames = new AppNames(this.#runtime);
+    this.#naming = ports.clock.every(seconds(5), () => this.#appNames.tell());
+    this.#data = this.#serveData(secret);
+    const open = (): void => {
+      for (const name of this.#pipelines?.clashes() ?? [])
+        this.#runtime.log.error({ pipeline: name }, "a model is called like this pipeline, which hides it: rename one");
+      this.#runtime.open();
+      this.#requests = ports.bulk.subscribe(INFER_SUBJECT, (delivery) => this.#onRequest(delivery), {
+        queue: INFER_QUEUE,
+      });
+      this.#cancelling = ports.bulk.subscribe(CANCEL_SUBJECT, (delivery) => this.#cancels.onDelivery(delivery));
+      this.#serveLocally();
+      ports.bulk.flush(() => ready());
+    };
+    // Routes are read before the first request: a starting ingress must not decide differently from the others.
+    this.#versions.open(() => this.#catalog.open(open));
+  }
+
+  #createActorRuntime(): ActorRuntime {
+    return new ActorRuntime(this.#ports, this.#config, {
+      role: "ingress",
+      listensTo: ["batcher", "executor"],
+      beat: () => {
+        const address = this.#data.address();
+        return { arrivals: this.#arrivalStreams.lastArrivals(), ...(address === undefined ? {} : { address }) };
+      },
+      stats: () => this.#stats(),
+      told: (at) => this.#figures.sampler.told(at),
+      // A batcher that starts again, or that falsely lost us, needs the secret again.
+      onJoin: (peer) => peer.role === "batcher" && this.#arrivalStreams.introduce(peer.key),
+      // The batcher of a batch reports its outcome. Only if that batcher no longer holds the model must we detect the
+      // executor's death ourselves.
+      probes: (peer) => peer.role === "executor" && this.#arrivalStreams.watches(peer.key),
+      onLost: (peer) => {
+        if (peer.role === "batcher") this.#arrivalStreams.forget(peer.key);
+        else {
+          this.#removal.executorLost(peer.key);
+          this.#arrivalStreams.executorLost(peer.key);
+        }
+      },
+    });
+  }
+
+  #createModelRemoval(): ModelRemoval {
+    const [pending, arrivalStreams, { registry }] = [this.#pending, this.#arrivalStreams, this.#runtime];
+    const settle = (one: PendingRequest, error: TuttiError): void => this.#settle(one, error);
+    return new ModelRemoval({ pending, lanes: arrivalStreams, directory: registry, catalog: this.#catalog, settle });
+  }
+
+  #createRequestIntake(): RequestIntake {
+    const { clock, telemetry, decoder } = this.#ports;
+    return new RequestIntake({
+      shedding: this.#shedding,
+      clock,
+      tracer: telemetry.tracer,
+      log: this.#runtime.log,
+      replyScope: this.#config.replyScope,
+      decoder: decoder ?? inlineDecoder,
+      catalog: this.#catalog,
+      versions: this.#versions,
+      pending: this.#pending,
+      cancels: this.#cancels,
+      answers: this.#answers,
+      figures: this.#figures,
+      pipelines: this.#pipelines,
+      respond: () => this.#respondNow(),
+      onAccepted: (accepted) => this.#accept(accepted),
+      onTurnedAway: () => this.#endIfDrained(),
+    });
+  }
+
+  #createPipelines(): PipelineRunner | undefined {
+    const { clock, telemetry, pipelines } = this.#ports;
+    if (pipelines === undefined) return undefined;
+    return new PipelineRunner({
+      pipelines,
+      clock,
+      tracer: telemetry.tracer,
+      log: this.#runtime.log,
+      catalog: this.#catalog,
+      versions: this.#versions,
+      pending: this.#pending,
+      cancels: this.#cancels,
+      answers: this.#answers,
+      figures: this.#figures,
+      respond: () => this.#timerLate(),
+      submit: (request) => this.#requestIntake.submit(request),
+      withdraw: (held) => this.#cancel(held),
+      onEnded: () => this.#endIfDrained(),
+    });
+  }
+
+  #serveData(secret: Uint8Array): ServedData {
+    const { clock, local, randomBytes } = this.#ports;
+    const tensorServer = createTensorServer({
+      pending: this.#pending,
+      secret,
+      figures: this.#figures,
+      onPulled: (held, batcher) => this.#arrivalStreams.pulled(held, batcher),
+      onRefused: (held, batcher) => this.#arrivalStreams.refused(held, batcher),
+      onNotRun: (held) => void (this.#removal.givenBack(held) || this.#arrivalStreams.notRun(held)),
+      settle: (held, outcome, results) => this.#settle(held, outcome, results),
+      onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
+    });
+    const onCarried = (seq: number): void => {
+      const held = this.#pending.get(seq);
+      if (held !== undefined) held.isCarried = true;
+    };
+    const served = this.#ports.serveData(tensorServer);
+    if (local !== undefined) local.rows = carrierOf(this.key, { tensorServer, served, randomBytes, onCarried });
+    return served;
+  }
+
+  /** Serves the gateway of this process without messages. */
+  #serveLocally(): void {
+    const { local } = this.#ports;
+    if (local === undefined) return;
+    local.ingress = localIngress({
+      serves: (target) => this.#pipelines?.has(target) !== true,
+      submit: (request, ticket) => {
+        if (this.#figures.requests++ === 0) this.#warmUp.end();
+        this.#requestIntake.ask(request, ticket);
+      },
+      cancel: (held) => this.#cancel(held),
+    });
+  }
+
+  #createWarmUp(): WarmUp {
+    return new WarmUp({
+      clock: this.#ports.clock,
+      warmup: this.#config.warmup ?? NO_WARMUP,
+      gpus: () => this.#gpus(),
+      send: (request, done) => (!this.#leaving ? this.#requestIntake.receive(request, done) : undefined),
+      onWarm: () => this.#runtime.report(),
+    });
+  }
+
+  /**
+   * T9: later requests go to others of the queue group. Requests that the server has already sent here are taken, and
+   * all of them are answered.
+   */
+  drain(done: () => void): void {
+    this.#leaving = true;
+    if (this.#ports.local !== undefined) this.#ports.local.ingress = undefined;
+    const finish = (): void => {
+      this.#drained = undefined;
+      this.#cancelling?.stop();
+      this.#timer.clear();
+      this.#introducing.stop();
+      this.#naming.stop();
+      this.#shedding.close();
+      this.#versions.close();
+      this.#catalog.close();
+      if (this.#ports.local !== undefined) this.#ports.local.rows = undefined;
+      this.#data.close(() => this.#answers.drain(() => this.#runtime.close(done)));
+    };
+    const wait = (): void => {
+      this.#drained = finish;
+      this.#endIfDrained();
+    };
+    if (this.#requests === undefined) wait();
+    else this.#requests.drain(wait);
+  }
+
+  #endIfDrained(): void {
+    const underway = this.#pending.size + this.#requestIntake.decoding + (this.#pipelines?.size ?? 0);
+    if (underway === 0) this.#drained?.();
+  }
+
+  #respondNow(): Micros {
+    return this.#respond.value(this.#ports.clock.now());
+  }
+
+  /** How long after the deadline the timer fires: answers under way still count, and requesters still wait. */
+  #timerLate(): Micros {
+    const respond = this.#respondNow();
+    return respond < ANSWERED_WITHIN ? respond : ANSWERED_WITHIN;
+  }
+
+  #stats() {
+    return this.#figures.report({
+      at: this.#ports.clock.now(),
+      held: this.#pending.size,
+      bytes: this.#pending.bytes,
+      respondUs: this.#respondNow(),
+      ...this.#answers.figures,
+      ...this.#versions.figures,
+      pipelineInstances: this.#pipelines?.size ?? 0,
+      warmModels: this.#warmUp.warmModels,
+    });
+  }
+
+  #gpus(): number {
+    let count = 0;
+    for (const { gpus } of this.#runtime.registry.ofRole("executor")) count += gpus?.length ?? 0;
+    return count;
+  }
+
+  #onRequest(delivery: Delivery): void {
+    if (this.#figures.requests++ === 0) this.#warmUp.end();
+    this.#requestIntake.receive(delivery);
+  }
+
+  #accept(accepted: Accepted): void {
+    const { arrival, lease } = accepted;
+    const { model, timing } = arrival;
+    const held = pendingRequestOf(accepted, { seq: this.#nextSeq++ as RequestSeq, slot: this.#pending.nextSlot() });
+    if (held.onSettled === undefined) this.#figures.accept(model.spec);
+    if (held.onSettled === undefined) this.#appNames.note(arrival.app);
+    if (held.ticket !== undefined) held.ticket.held = held;
+    this.#pending.add(held, after(timing.deadline, this.#timerLate()));
+    this.#cancels.hold(held);
+    this.#armTimer();
+    const holder = this.#catalog.leaseOf(model.spec.number) ?? lease;
+    if (held.span !== undefined) traceAccepted(held, holder, this.#ports.clock.now());
+    this.#arrivalStreams.arrive(held, holder);
+  }
+
+  /** The one place where a held request gets its answer (INGRESS-2). */
+  #settle(held: PendingRequest, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
+    // A settled request settles the siblings of its pipeline too, perhaps before their turn.
+    if (this.#pending.get(held.seq) !== held) return;
+    const now = this.#ports.clock.now();
+    this.#pending.remove(held);
+    this.#cancels.release(held);
+    const error = this.#answer(held, outcome);
+    if (held.onSettled === undefined) this.#figures.settle(held, error, now);
+    else held.onSettled();
+    const { clock, telemetry } = this.#ports;
+    if (held.span !== undefined)
+      endRequestSpan(telemetry.tracer, held, { error, heardAt: now, now: clock.now(), results });
+    held.ticket?.outcome(error ?? outcome);
+    this.#endIfDrained();
+  }
+
+  #refusalError(held: PendingRequest, { code, feasible }: RequestRefused): TuttiError {
+    const keep = this.#shedding.keepOf(held.thread, { app: held.appId, priority: held.priority });
+    return refusalError(held, codeOfNumber(code), { feasible, keep });
+  }
+
+  /** @returns the error that was sent */
+  #answer(held: PendingRequest, outcome: Uint8Array | TuttiError): TuttiError | undefined {
+    if (held.ticket !== undefined) return outcome instanceof TuttiError ? outcome : undefined;
+    if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.reply, outcome);
+    this.#answers.refuse(held.reply, outcome);
+    return outcome;
+  }
+
+  #armTimer(): void {
+    const next = this.#pending.nextTimerAt;
+    // A timer that fires for an answered request costs less than setting one for each answer.
+    if (next >= this.#timerAt) return;
+    this.#timerAt = next;
+    this.#timer.set(next);
+  }
+
+  /** INGRESS-1: answers all requests whose timer is due, the anchor of T1. */
+  #onTimer(): void {
+    const now = this.#ports.clock.now();
+    for (let held = this.#pending.due(now); held !== undefined; held = this.#pending.due(now)) {
+      if (held.batch === 0) this.#arrivalStreams.withdraw(held);
+      this.#settle(
+        held,
+        new TuttiError(
+          "TUTTI_DEADLINE_EXCEEDED",
+          `no result within ${formatDuration(held.slo)}: the batch was lost, or ran longer than planned`,
+        ),
+      );
+    }
+    this.#timerAt = Infinity as Instant;
+    this.#armTimer();
+  }
+
+  /** Cancels a request. One that runs can't be stopped; its result finds nothing (INGRESS-2). */
+  #cancel(held: PendingRequest): void {
+    if (held.executor === 0) this.#arrivalStreams.withdraw(held);
+    this.#settle(held, cancelledError());
+  }
+
+  #onModel(model: CatalogModel, before: CatalogModel | undefined): void {
+    const { number } = model.spec;
+    this.#versions.look(model.spec.name);
+    const isSame = before?.spec.number === number;
+    // Pending requests have the layout of the replaced model, which is no longer served.
+    if (before !== undefined && !isSame) this.#onModelEnded(before, replacedError(model.spec.name));
+    const hasMoved = model.lease !== undefined && model.lease.term !== before?.lease?.term;
+    if (hasMoved) this.#arrivalStreams.moved(model);
+    const unserved = unservedError(model);
+    if (unserved !== undefined) this.#removal.refuse(model, unserved);
+    if (model.lease === undefined || model.status?.state !== "ready") return;
+    // Warm up after `moved`: it would send warm-up requests again that were already sent under the new term.
+    const wasServed = isSame && before.lease !== undefined && before.spec.version === model.spec.version;
+    const isUsed = wasServed && this.#arrivalStreams.isUsed(number, earlierBy(this.#ports.clock.now(), USED_WITHIN));
+    if (hasMoved && isUsed) this.#warmUp.skip(model);
+    else this.#warmUp.begin(model);
+  }
+
+  #onModelGone(model: CatalogModel): void {
+    this.#versions.look(model.spec.name);
+    this.#onModelEnded(model, unloadedError(model.spec.name));
+  }
+  #onModelEnded(model: CatalogModel, error: TuttiError): void {
+    this.#warmUp.forget(model);
+    this.#figures.forget(model.spec);
+    this.#removal.refuse(model, error);
+    this.#arrivalStreams.forgetModel(model.spec.number);
+  }
+}

@@ -1,0 +1,241 @@
+import type { Alarm, Clock } from "@tutti/ports/clock";
+import { Instance, type InstanceEffects, type PipelineSpec, type StageSpec } from "@tutti/pipelines";
+import { HEADER, TuttiError } from "@tutti/protocol";
+import type { Kept, StepCall, StepOutcome, Steps } from "@tutti/ports/steps";
+import type { Span, Tracer } from "@tutti/ports/telemetry";
+import { type Instant, type Micros, after, between, formatDuration, instant, micros } from "@tutti/units";
+import { type Form, decodeTensors, fnv1a } from "@tutti/wire";
+import type { CatalogModel } from "@tutti/actors/runtime";
+import { checkRoom, type Timing } from "../admission.ts";
+import { cancelledError } from "../cancellation-handler.ts";
+import type { PendingRequest, PendingRequests } from "../pending-requests.ts";
+import type { PipelineMeasures } from "./pipeline-measures.ts";
+import type { OutcomeTicket } from "../outcome-ticket.ts";
+import type { StageRequest } from "./stage-request.ts";
+
+/** A request to a pipeline as it came. */
+export interface PipelineRequest {
+  readonly reply: string;
+  readonly app: string;
+  readonly arrivedAt: Instant;
+  readonly timing: Timing;
+  readonly form: Form;
+  /** Owned by the run. */
+  readonly payload: Uint8Array;
+  readonly priority: number;
+  readonly wanted: readonly string[] | undefined;
+  readonly span: Span | undefined;
+}
+
+/** Parts of the ingress that a run uses. */
+export interface RunPorts {
+  readonly clock: Clock;
+  readonly tracer: Tracer;
+  readonly steps: Steps;
+  readonly pending: PendingRequests;
+  readonly respond: () => Micros;
+  /** @throws {TuttiError} the model that a stage needs does not serve now */
+  readonly modelOf: (stage: StageSpec) => CatalogModel;
+  readonly submit: (request: StageRequest) => void;
+  readonly withdraw: (held: PendingRequest) => void;
+  /** Lets the publisher cancel the request. @returns a function that ends this */
+  readonly whileCancellable: (request: PipelineRequest, cancel: () => void) => () => void;
+  /**
+   * Progress of a stage's requests. `onAsked`: so many are sent; `onAnswered`: one is answered, by its stage's end or
+   * later; `onRefused`: one fails, and the whole is refused for it.
+   */
+  readonly onAsked: (stage: string, requests: number) => void;
+  readonly onAnswered: (stage: string, late: boolean) => void;
+  readonly onRefused: (stage: string, error: TuttiError) => void;
+  /** Called once, after all room and timers of the run are released. */
+  readonly onEnd: (run: PipelineRun, outcome: Uint8Array | TuttiError) => void;
+}
+
+/** The shell around the `Instance` of one request to a pipeline. Its tensors stay here from arrival to answer. */
+export class PipelineRun implements InstanceEffects {
+  readonly spec: PipelineSpec;
+  readonly request: PipelineRequest;
+  readonly #ports: RunPorts;
+  readonly #measures: PipelineMeasures;
+  readonly #ends: ReadonlyMap<string, number>;
+  readonly #instance: Instance<Kept>;
+  readonly #timer: Alarm;
+  readonly #tickets = new Map<string, OutcomeTicket>();
+  readonly #callsUnderway = new Set<{ giveUp: () => void }>();
+  /** Bytes for which room is reserved. */
+  readonly #reserved: number[] = [];
+  readonly #appId: number;
+  #body: StepCall["body"];
+  #isRead = false;
+  #endCancelling: () => void = () => undefined;
+  #parameters: StepCall["parameters"];
+  id: string | undefined;
+  wanted: readonly string[] | undefined;
+
+  constructor(spec: PipelineSpec, request: PipelineRequest, measures: PipelineMeasures, ports: RunPorts) {
+    this.spec = spec;
+    this.request = request;
+    this.#ports = ports;
+    this.#measures = measures;
+    this.#ends = measures.budgets(request.arrivedAt).ends;
+    this.#instance = new Instance<Kept>(spec, this);
+    this.#timer = ports.clock.alarm(() => this.#expire());
+    this.#appId = fnv1a(request.app);
+    this.#body = { form: request.form, payload: request.payload };
+    this.wanted = request.wanted;
+  }
+
+  begin(): void {
+    const { respond, whileCancellable } = this.#ports;
+    this.#reserve(this.request.payload.byteLength);
+    // INGRESS-1: it is answered by then in any case.
+    this.#timer.set(after(this.request.timing.deadline, respond()));
+    this.#endCancelling = whileCancellable(this.request, () => this.#instance.end(cancelledError()));
+    this.#instance.begin();
+  }
+
+  prepare(stage: StageSpec): void {
+    this.#call(stage, (outcome) => {
+      if (!this.#makeRoom(stage.name, outcome.keep?.bytes ?? 0)) return;
+      this.#measures.noteFanOut(stage.name, outcome.messages.length);
+      this.#ports.onAsked(stage.name, outcome.messages.length);
+      this.#instance.prepared(stage.name, outcome.messages, outcome.keep);
+    });
+  }
+
+  send(stage: StageSpec, index: number, tensors: Uint8Array): void {
+    const { clock, tracer, modelOf, submit } = this.#ports;
+    const { app, arrivedAt, timing, priority, span } = this.request;
+    const now = clock.now();
+    const key = keyOf(stage, index);
+    // The deadline counts from the pipeline's arrival, so this stage gets the time that an earlier one saved.
+    const deadline = instant(arrivedAt + Math.floor(timing.slo * this.#ends.get(stage.name)!));
+    const ticket: OutcomeTicket = {
+      isStage: true,
+      held: undefined,
+      isGone: false,
+      outcome: (outcome) => {
+        this.#tickets.delete(key);
+        if (ticket.held !== undefined) this.#measures.noteThread(stage.name, ticket.held.thread);
+        if (outcome instanceof TuttiError) return this.#failed(stage.name, outcome);
+        this.#ports.onAnswered(stage.name, this.#ports.clock.now() > deadline);
+        if (this.#instance.hasEnded || !this.#makeRoom(stage.name, outcome.byteLength)) return;
+        this.#instance.answered(stage.name, index, new Uint8Array(outcome));
+      },
+    };
+    this.#tickets.set(key, ticket);
+    let model: CatalogModel;
+    try {
+      model = modelOf(stage);
+    } catch (error) {
+      return ticket.outcome(error as TuttiError);
+    }
+    const stageSpan =
+      span === undefined
+        ? undefined
+        : tracer.start(`stage ${stage.name}`, { kind: "internal", at: now, parent: span.context });
+    submit({
+      ...{ app, model, tensors, priority, span: stageSpan, ticket },
+      arrivedAt: now,
+      timing: { deadline, slo: micros(Math.max(0, deadline - now)) },
+    });
+  }
+
+  withdraw(stage: StageSpec, index: number): void {
+    const ticket = this.#tickets.get(keyOf(stage, index));
+    if (ticket === undefined) return;
+    ticket.isGone = true;
+    if (ticket.held !== undefined) this.#ports.withdraw(ticket.held);
+  }
+
+  finish(): void {
+    this.#call(undefined, ({ messages }) => this.#instance.finished(messages[0]!));
+  }
+
+  answer(message: Uint8Array): void {
+    const missing = this.wanted?.find((name) => !decodeTensors(message).some((tensor) => tensor.name === name));
+    if (missing === undefined) return this.#end(message);
+    const names = decodeTensors(message).map(({ name }) => name);
+    const text = `"${this.spec.name}" answered ${names.join(", ")}, and no "${missing.slice(0, 80)}": leave it out of ${HEADER.outputs}`;
+    this.#end(new TuttiError("TUTTI_INVALID_INPUT", text));
+  }
+  refuse(error: TuttiError): void {
+    this.#end(error);
+  }
+
+  #call(stage: StageSpec | undefined, onMade: (outcome: StepOutcome) => void): void {
+    const { clock, steps } = this.#ports;
+    const startedAt = clock.now();
+    const call: StepCall = {
+      pipeline: this.spec.name,
+      function: stage?.before ?? this.spec.finish,
+      makes: stage === undefined ? "answer" : "requests",
+      app: this.request.app,
+      body: this.#body,
+      id: this.id,
+      parameters: this.#parameters,
+      ...this.#instance.known(stage?.name),
+    };
+    const underway = { giveUp: (): void => undefined };
+    this.#callsUnderway.add(underway);
+    // The outcome may come within this call.
+    underway.giveUp = steps.run(call, (outcome) => {
+      this.#callsUnderway.delete(underway);
+      if (this.#instance.hasEnded) return;
+      if (outcome instanceof TuttiError) return this.#failed(stage?.name ?? "finish", outcome);
+      this.#measures.noteStep(stage?.name, clock.now(), between(startedAt, clock.now()));
+      this.#remember(outcome.read);
+      onMade(outcome);
+    });
+  }
+
+  /** Keeps the terms from the body, which are known once the first function has run. */
+  #remember({ id, outputs, parameters, payload }: StepOutcome["read"]): void {
+    if (this.#isRead) return;
+    this.#isRead = true;
+    this.id = id;
+    this.#parameters = parameters;
+    this.wanted = outputs ?? this.wanted;
+    if (payload !== undefined) this.#body = { form: "binary", payload };
+  }
+
+  /** Ends the run with an error; the whole is refused for the first one. */
+  #failed(stage: string, error: TuttiError): void {
+    if (!this.#instance.hasEnded) this.#ports.onRefused(stage, error);
+    this.#instance.stageFailed(stage, error);
+  }
+
+  #makeRoom(stage: string, bytes: number): boolean {
+    if (bytes === 0) return true;
+    try {
+      checkRoom(this.#ports.pending, this.request.app, bytes);
+    } catch (error) {
+      this.#failed(stage, error as TuttiError);
+      return false;
+    }
+    this.#reserve(bytes);
+    return true;
+  }
+  #reserve(bytes: number): void {
+    this.#ports.pending.reserve(this.#appId, bytes);
+    this.#reserved.push(bytes);
+  }
+
+  #expire(): void {
+    const { slo } = this.request.timing;
+    const text = `no answer within ${formatDuration(slo)}: ${this.#instance.underway} was not done`;
+    this.#instance.end(new TuttiError("TUTTI_DEADLINE_EXCEEDED", text));
+  }
+
+  #end(outcome: Uint8Array | TuttiError): void {
+    this.#timer.clear();
+    this.#endCancelling();
+    for (const { giveUp } of this.#callsUnderway) giveUp();
+    this.#callsUnderway.clear();
+    for (const bytes of this.#reserved) this.#ports.pending.release(this.#appId, bytes);
+    this.#reserved.length = 0;
+    this.#ports.onEnd(this, outcome);
+  }
+}
+
+const keyOf = ({ name }: StageSpec, index: number): string => `${name} ${index}`;

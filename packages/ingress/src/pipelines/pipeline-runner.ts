@@ -1,0 +1,182 @@
+import type { Delivery } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
+import { PIPELINE_INSTANCES_MAX, type PipelineSpec, type StageSpec } from "@tutti/pipelines";
+import { HEADER, TuttiError } from "@tutti/protocol";
+import type { Steps } from "@tutti/ports/steps";
+import type { Logger, Span, Tracer } from "@tutti/ports/telemetry";
+import type { Instant, Micros } from "@tutti/units";
+import { fnv1a } from "@tutti/wire";
+import type { Catalog, CatalogModel } from "@tutti/actors/runtime";
+import { checkRoom, readForm, readPriority, readTiming } from "../admission.ts";
+import type { Answers } from "../answers.ts";
+import type { CancellationHandler } from "../cancellation-handler.ts";
+import type { PendingRequest, PendingRequests } from "../pending-requests.ts";
+import type { IngressFigures } from "../ingress-figures.ts";
+import type { PartId } from "../part-figures.ts";
+import { endOutcomeSpan } from "../request-spans.ts";
+import type { VersionRouter } from "../version-router.ts";
+import { PipelineMeasures } from "./pipeline-measures.ts";
+import { type PipelineRequest, PipelineRun } from "./pipeline-run.ts";
+import type { StageRequest } from "./stage-request.ts";
+
+/** Pipelines that an ingress serves, and the port that runs their functions. */
+export interface ServedPipelines {
+  readonly specs: readonly PipelineSpec[];
+  readonly steps: Steps;
+  /** Default: PIPELINE_INSTANCES_MAX. */
+  readonly instancesMax?: number;
+}
+
+export interface PipelineRunnerOptions {
+  readonly pipelines: ServedPipelines;
+  readonly clock: Clock;
+  readonly tracer: Tracer;
+  readonly log: Logger;
+  readonly catalog: Catalog;
+  readonly versions: Pick<VersionRouter, "resolve">;
+  readonly pending: PendingRequests;
+  readonly cancels: CancellationHandler;
+  readonly answers: Answers;
+  readonly figures: IngressFigures;
+  /** d_resp. */
+  readonly respond: () => Micros;
+  /** Admits and holds a stage's request like any other. */
+  readonly submit: (request: StageRequest) => void;
+  readonly withdraw: (held: PendingRequest) => void;
+  readonly onEnded: () => void;
+}
+
+interface Served {
+  readonly spec: PipelineSpec;
+  readonly measures: PipelineMeasures;
+}
+
+/** Takes requests to pipelines, and answers each exactly once (T1). */
+export class PipelineRunner {
+  readonly #options: PipelineRunnerOptions;
+  readonly #served: ReadonlyMap<string, Served>;
+  readonly #runs = new Set<PipelineRun>();
+  readonly #instancesMax: number;
+
+  constructor(options: PipelineRunnerOptions) {
+    const { pipelines, catalog } = options;
+    this.#options = options;
+    this.#instancesMax = pipelines.instancesMax ?? PIPELINE_INSTANCES_MAX;
+    this.#served = new Map(
+      pipelines.specs.map((spec) => [spec.name, { spec, measures: new PipelineMeasures(spec, catalog) }]),
+    );
+    if (this.#served.size !== pipelines.specs.length)
+      throw new TuttiError("TUTTI_INTERNAL", "two pipelines have the same name: give each a name of its own");
+  }
+
+  /** Instances under way. */
+  get size(): number {
+    return this.#runs.size;
+  }
+  has(target: string): boolean {
+    return this.#served.has(target);
+  }
+  /** Pipelines that have the name of a model, which they hide. */
+  clashes(): string[] {
+    return [...this.#served.keys()].filter((name) => this.#options.catalog.target(name) !== undefined);
+  }
+
+  /** @throws {TuttiError} the request is refused on arrival */
+  receive(
+    delivery: Delivery,
+    from: {
+      readonly target: string;
+      readonly app: string;
+      readonly reply: string;
+      readonly span: Span | undefined;
+      readonly arrivedAt: Instant;
+    },
+  ): void {
+    const { pending } = this.#options;
+    const { target, app, reply, span, arrivedAt } = from;
+    const { spec, measures } = this.#served.get(target)!;
+    const version = delivery.header(HEADER.version);
+    if (version !== undefined && version !== spec.version)
+      throw new TuttiError(
+        "TUTTI_NOT_FOUND",
+        `"${target}" is served in version ${spec.version}, not ${version.slice(0, 80)}: leave ${HEADER.version} out to take what is there`,
+      );
+    // The stages of a retry go to the same versions as those of the first attempt.
+    const versionBy = delivery.header(HEADER.messageId) ?? reply;
+    for (const stage of spec.stages) this.#modelOf(stage, versionBy, `stage ${stage.name}: `);
+    const wantedText = delivery.header(HEADER.outputs);
+    const request: Omit<PipelineRequest, "payload"> = {
+      ...{ reply, app, arrivedAt, span },
+      timing: readTiming(delivery, { spec }, arrivedAt),
+      form: readForm(delivery),
+      priority: readPriority(delivery),
+      wanted: wantedText?.split(",").map((name) => name.trim()),
+    };
+    checkRoom(pending, app, delivery.payload.byteLength);
+    if (this.#runs.size >= this.#instancesMax)
+      throw new TuttiError(
+        "TUTTI_OVERLOADED",
+        `this ingress has ${this.#runs.size} requests to pipelines under way and takes no more for now (PIPELINE_INSTANCES_MAX)`,
+        { retryAfterMs: 50 },
+      );
+    // The delivery's payload is borrowed.
+    this.#begin(spec, { ...request, payload: new Uint8Array(delivery.payload) }, measures, versionBy);
+  }
+
+  #begin(spec: PipelineSpec, request: PipelineRequest, measures: PipelineMeasures, versionBy: string): void {
+    const { pipelines, clock, tracer, pending, cancels, respond, submit, withdraw } = this.#options;
+    const { parts } = this.#options.figures;
+    const stageOf = (name: string): PartId => ({ kind: "stage", of: spec.name, name });
+    const run = new PipelineRun(spec, request, measures, {
+      ...{ clock, tracer, pending, respond, submit, withdraw },
+      steps: pipelines.steps,
+      modelOf: (stage) => this.#modelOf(stage, versionBy, ""),
+      whileCancellable: ({ reply, app }, cancel) => cancels.holdWhole(reply, fnv1a(app), cancel),
+      onAsked: (stage, requests) => parts.offered(stageOf(stage), requests),
+      onAnswered: (stage, late) => parts.answered(stageOf(stage), { late }),
+      onRefused: (stage, { code }) => parts.refused(stageOf(stage), code),
+      onEnd: (ended, outcome) => this.#end(ended, outcome),
+    });
+    this.#runs.add(run);
+    run.begin();
+  }
+
+  /**
+   * Returns a stage's model if it serves. A missing model makes the pipeline NOT_READY; other errors keep their code.
+   */
+  #modelOf({ model }: StageSpec, versionBy: string, prefix: string): CatalogModel {
+    try {
+      return this.#options.versions.resolve({ target: model, version: undefined, id: versionBy }).model;
+    } catch (error) {
+      if (!(error instanceof TuttiError)) throw error;
+      const { code, message, retryable, retryAfterMs } = error;
+      if (code === "TUTTI_NOT_FOUND")
+        throw new TuttiError(
+          "TUTTI_NOT_READY",
+          `${prefix}its model "${model}" is not loaded: "tutti models" lists what is`,
+          { retryable: false },
+        );
+      const again = retryAfterMs === undefined ? { retryable } : { retryable, retryAfterMs };
+      throw new TuttiError(code, `${prefix}${message}`, again);
+    }
+  }
+
+  #end(run: PipelineRun, outcome: Uint8Array | TuttiError): void {
+    const { answers, figures, clock, onEnded } = this.#options;
+    const { spec, request } = run;
+    this.#runs.delete(run);
+    const now = clock.now();
+    let error: TuttiError | undefined;
+    if (outcome instanceof TuttiError) {
+      error = outcome;
+      answers.refuse(request.reply, outcome);
+    } else {
+      const model = { spec: { name: spec.name, version: spec.version, outputs: [] } };
+      const how = { form: request.form, publisherId: run.id, wanted: run.wanted, model };
+      error = answers.ok(how, request.reply, outcome);
+    }
+    figures.settlePipeline(spec.name, { arrivedAt: request.arrivedAt, deadline: request.timing.deadline }, error, now);
+    if (request.span !== undefined) endOutcomeSpan(request.span, { error, late: now > request.timing.deadline, now });
+    onEnded();
+  }
+}
