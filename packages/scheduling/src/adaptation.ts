@@ -68,7 +68,7 @@ export const NO_ADAPTATION: Adaptation = { early: 0, target: 1, span: Infinity }
 
 /**
  * @param dispersion - index of dispersion of the arrivals (ArrivalRate); NaN while unknown
- * @param isOverloaded - overloaded for seconds already (SustainedLoss)
+ * @param isOverloaded - overloaded for seconds already (FairShares.isLasting)
  */
 export function adaptationTo(dispersion: number, isOverloaded = false): Adaptation {
   const share = (dispersion - DISPERSION_EVEN) / (DISPERSION_BURSTY - DISPERSION_EVEN);

@@ -81,7 +81,7 @@ function refreshTargets(model: ModelThread): void {
   // The flood's beginning stays in the window for seconds; requests admitted since then come evenly.
   const dispersion = isLimiting ? 1 : rate.dispersion(now);
   // Where shares limit admission, no more comes in than is served.
-  const isOverloaded = model.loss.lasts(now) && !isLimiting;
+  const isOverloaded = shares.isLasting(now) && !isLimiting;
   if (model.policy.kind === "adaptive") {
     model.adaptation = adaptationTo(dispersion, isOverloaded);
     // Under overload requests are never lacking. Starting later would serve more in all, but lose more of the requests

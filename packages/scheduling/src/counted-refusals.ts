@@ -1,6 +1,5 @@
 import { ALWAYS, type Instant, type Micros } from "@tutti/units";
 import type { FairShares } from "./admission/fair-shares.ts";
-import type { SustainedLoss } from "./sustained-loss.ts";
 import type { ModelEffects, RefusalCause, Request } from "./messages.ts";
 
 /**
@@ -9,7 +8,6 @@ import type { ModelEffects, RefusalCause, Request } from "./messages.ts";
  */
 export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   readonly #shares: FairShares;
-  readonly #loss: SustainedLoss;
   #to: Pick<ModelEffects, "refuse"> | undefined;
   #at: Instant = ALWAYS;
   /** The newest request; A2 refuses it at once if it can't be met any more. */
@@ -18,9 +16,8 @@ export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   /** True if the newest request is infeasible: it could not have been met at any arrival time. */
   #isHopeless = false;
 
-  constructor(shares: FairShares, loss: SustainedLoss) {
+  constructor(shares: FairShares) {
     this.#shares = shares;
-    this.#loss = loss;
   }
   towards(to: Pick<ModelEffects, "refuse">, at: Instant): this {
     this.#to = to;
@@ -34,10 +31,8 @@ export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   }
   refuse(request: Request, cause: RefusalCause, feasible: Micros): void {
     const isNewest = request === this.#newest;
-    if (!isNewest || !this.#isHopeless) {
+    if (!isNewest || !this.#isHopeless)
       this.#shares.dropped(this.#at, request, isNewest && this.#at === this.#newestAt);
-      this.#loss.lost();
-    }
     this.#to!.refuse(request, cause, feasible);
   }
 }

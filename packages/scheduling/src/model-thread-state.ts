@@ -16,7 +16,6 @@ import { Margin } from "./margin.ts";
 import type { Candidate, Request } from "./messages.ts";
 import type { Policy, Preference } from "./policy.ts";
 import { Scarcity } from "./scarcity.ts";
-import { SustainedLoss } from "./sustained-loss.ts";
 
 export interface ModelThreadConfig {
   thread: ThreadId;
@@ -70,7 +69,6 @@ export class ModelThread {
   readonly inFlightBatches: InFlightBatches;
   readonly shares: FairShares;
   readonly refusals: CountedRefusals;
-  readonly loss = new SustainedLoss();
   readonly scarcity = new Scarcity();
   readonly margin = new Margin();
   readonly accepted = new AcceptedGrants();
@@ -134,7 +132,7 @@ export class ModelThread {
     this.targets = new BatchTargets(fixed, { profile, ctrl, perItem, respond });
     this.inFlightBatches = new InFlightBatches(config.batchesInFlightMax);
     this.shares = new FairShares(config.shares ?? {}, config.slo);
-    this.refusals = new CountedRefusals(this.shares, this.loss);
+    this.refusals = new CountedRefusals(this.shares);
     this.profile = profile;
     this.dynamic = config.dynamic === undefined ? undefined : new DynamicPart(config.dynamic);
     this.latencies = profile.byBatchSize;

@@ -204,6 +204,13 @@ test("a full queue refuses, and nothing else happens (M6, T7)", () => {
   expect([queueLength(model), offers.length]).toEqual([2, 2]);
 });
 
+test("what a full queue refuses counts as lost, like all else that is refused (A12)", () => {
+  const { arrive, model } = thread({ queueMax: 2 });
+  expect(model.shares.isLasting(at(1))).toBe(false); // its window begins
+  for (let seq = 1; seq <= 4; seq++) arrive(1 + seq, seq);
+  expect(model.shares.isLasting(at(2_000_001))).toBe(true);
+});
+
 test("an arrival that is repeated while queued changes nothing", () => {
   const { arrive, model, offers } = thread();
   arrive(0, 1);

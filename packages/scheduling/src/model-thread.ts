@@ -79,10 +79,10 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
   // Judge it by its own SLO. A request that is late only because ingress or bus are behind is a sign of overload, like
   // any other that is lost.
   const isHopeless = request.arrivedAt + delay(model, 1) + alone(model, request) > request.deadline;
-  model.loss.came();
+  model.shares.came(request);
   if (!isHopeless && !model.shares.admit(at, request)) {
     if (model.queue.has(request.ingress, request.seq)) return; // sent again by repair
-    model.loss.lost();
+    model.shares.refused(request);
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
   model.rate.note(at); // a request that is refused on arrival can't make batches larger

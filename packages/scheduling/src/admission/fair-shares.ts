@@ -18,6 +18,7 @@ import type { Instant, Micros } from "@tutti/units";
 import { CapacityControl, type Departures } from "./capacity-control.ts";
 import { type AppAccount, type ClassAccount, spend } from "./class-account.ts";
 import { type ShareRules, dealShares } from "./deal-shares.ts";
+import { SustainedLoss } from "./sustained-loss.ts";
 
 /** Fraction of one (application, priority) that may be sent. */
 export interface ClassShare {
@@ -68,6 +69,7 @@ interface Classed {
 
 export class FairShares {
   readonly control = new CapacityControl();
+  readonly #loss = new SustainedLoss();
   readonly #rules: ShareRules;
   readonly #period: number;
   readonly #apps = new Map<number, AppAccount>();
@@ -110,6 +112,21 @@ export class FairShares {
   /** True if requests are being refused by their shares, here or (reported by `shed`) before they come here. */
   get isLimiting(): boolean {
     return !this.#isCalm && (!this.#isAlone || this.#isShed);
+  }
+
+  /** True if a good part of the arrivals has been lost for seconds: overload lasts, and is no passing burst. */
+  isLasting(at: Instant): boolean {
+    return this.#loss.lasts(at);
+  }
+
+  /** Counts an arrival, also one that could not have been served whenever it came. */
+  came(request: Classed): void {
+    if (request.isOwn !== true) this.#loss.came();
+  }
+
+  /** Counts a request that was refused because `admit` said so. */
+  refused(request: Classed): void {
+    if (request.isOwn !== true) this.#loss.lost();
   }
 
   /** Decides whether an arriving request may queue; if not, it is refused as overloaded (SHARE-1). */
@@ -156,6 +173,7 @@ export class FairShares {
    */
   dropped(at: Instant, request: Classed, atOnce = false): void {
     if (request.isOwn === true) return;
+    this.#loss.lost();
     if (this.#isCalm && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
     this.#dropped++;
     if (atOnce) this.#droppedAtOnce++;
