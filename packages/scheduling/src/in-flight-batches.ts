@@ -72,7 +72,7 @@ export class InFlightBatches {
   }
   /** Batches in flight of one executor, oldest first. */
   ofExecutor(executor: ActorKey): BatchId[] {
-    return this.#all()
+    return this.all()
       .filter((b) => b.grant.executor === executor)
       .map((b) => b.batchId);
   }
@@ -85,13 +85,14 @@ export class InFlightBatches {
   }
 
   /** All batches, the oldest first. */
-  #all(): DispatchedBatch[] {
+  all(): DispatchedBatch[] {
+    if (this.#size === 0) return [];
     const recent = this.#recent.filter((batch) => batch !== undefined);
     return [...this.#older.values(), ...recent].sort((a, b) => a.batchId - b.batchId);
   }
 
   #withdrawWhere(isWithdrawn: (request: Request) => boolean): void {
-    for (const { batchId, requests } of this.#all()) {
+    for (const { batchId, requests } of this.all()) {
       for (const request of requests) {
         if (!isWithdrawn(request)) continue;
         const withdrawn = this.#withdrawn.get(batchId);
@@ -103,7 +104,7 @@ export class InFlightBatches {
 
   #sweep(now: Instant): void {
     this.#sweepDue = Infinity;
-    for (const { batchId, requests } of this.#all()) {
+    for (const { batchId, requests } of this.all()) {
       const lastDeadline = requests[requests.length - 1]!.deadline;
       if (lastDeadline < now) this.release(batchId);
       else this.#sweepDue = Math.min(this.#sweepDue, lastDeadline);

@@ -74,6 +74,9 @@ export interface DispatchedBatch {
   /** `ALWAYS` when the batch is as large as it may get. */
   frontrun: Instant;
   expectedRun: Micros;
+  /** When its executor is asked about it, and how often it was: kept by whoever sent it. */
+  askAt: Instant;
+  askings: number;
 }
 
 export type ModelEvent =

@@ -19,7 +19,7 @@
  *       Requests of only one, and all in calm, are always admitted.
  */
 import type { LatencyTable } from "@tutti/profile";
-import { assert, unreachable } from "@tutti/units";
+import { NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, BatchId, Instant, Micros, RequestSeq } from "@tutti/units";
 import { choose, delay, update } from "./candidate.ts";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
@@ -32,6 +32,11 @@ export const nextWakeAt = (model: ModelThread): Instant => model.wakeAt;
 export const queueLength = (model: ModelThread): number => model.queue.size;
 /** Batches that were sent out and are not reported done. */
 export const inFlight = (model: ModelThread): number => model.inFlightBatches.size;
+/** A batch that is not reported done; undefined: there is none. */
+export const batchInFlight = (model: ModelThread, batchId: BatchId): DispatchedBatch | undefined =>
+  model.inFlightBatches.find(batchId);
+/** The batches that are not reported done, the oldest first. */
+export const batchesInFlight = (model: ModelThread): readonly DispatchedBatch[] => model.inFlightBatches.all();
 /** The target batch at the rate last measured, for the model's own SLO. */
 export const currentTarget = (model: ModelThread): number => model.targets.forSlo(model.slo);
 /** The last offer that is not voided, for heartbeats; batchSize 0: none. Borrowed. */
@@ -311,6 +316,8 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     latest: model.latest,
     frontrun: model.frontrun,
     expectedRun,
+    askAt: NEVER,
+    askings: 0,
   };
   model.inFlightBatches.hold(batch);
   // A batch that ends earlier than planned is followed by a grant a hop after its report, however many wait. That is no

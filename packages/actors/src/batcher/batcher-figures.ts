@@ -7,17 +7,18 @@ import type { ThreadTable } from "./thread-table.ts";
 export function batcherFigures(
   threads: ThreadTable,
   at: Instant,
-  outstanding: number,
   guardUs: Micros,
   stalls: { readonly renewals: number; readonly has: (modelNumber: number) => boolean },
 ): Omit<StatsReported, "key" | "role" | "at"> {
   let arrivals = 0;
   let batches = 0;
   let items = 0;
+  let outstanding = 0;
   const perThread = [...threads.values()].map((entry) => {
     arrivals += entry.arrivals;
     batches += entry.batches;
     items += entry.items;
+    outstanding += inFlight(entry.core);
     const figures = {
       arrivals: entry.arrivals,
       arrivalLagUs: entry.arrivalLagUs,

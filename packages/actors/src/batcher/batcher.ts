@@ -21,8 +21,24 @@ import {
   leaseKeys,
   threadOf,
 } from "@tutti/protocol";
-import { type ModelEvent, type Policy, type Preference, step } from "@tutti/scheduling";
-import { type ActorKey, type BatchId, type Instant, NEVER, between, millis, seconds } from "@tutti/units";
+import {
+  type DispatchedBatch,
+  type ModelEvent,
+  type Policy,
+  type Preference,
+  batchInFlight,
+  step,
+} from "@tutti/scheduling";
+import {
+  type ActorKey,
+  type BatchId,
+  type Instant,
+  NEVER,
+  type ThreadId,
+  between,
+  millis,
+  seconds,
+} from "@tutti/units";
 import { Catalog, type CatalogModel } from "../runtime/catalog.ts";
 import { plausible } from "../runtime/plausible.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
@@ -32,7 +48,8 @@ import { wellFormed } from "../runtime/well-formed.ts";
 import { RankerRouter } from "./ranker-router.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { batcherFigures } from "./batcher-figures.ts";
-import { ASKINGS_MAX, Dispatcher, type Outstanding, type QueuedRequest } from "./dispatcher.ts";
+import { Dispatcher, type QueuedRequest } from "./dispatcher.ts";
+import { OverdueBatches } from "./overdue-batches.ts";
 import { EndedBatches } from "./ended-batches.ts";
 import { ModelOwnership } from "./model-ownership.ts";
 import { ModelLoads } from "./model-loads.ts";
@@ -88,6 +105,7 @@ class Batcher implements Actor {
   readonly #ended = new EndedBatches();
   readonly #router: RankerRouter;
   readonly #dispatcher: Dispatcher;
+  readonly #overdue: OverdueBatches;
   readonly #shares: QuotaPublisher;
   readonly #stalls: StallDetector;
   readonly #alarm: Alarm;
@@ -131,6 +149,7 @@ class Batcher implements Actor {
       clock: ports.clock,
       local: ports.local,
     });
+    this.#overdue = this.#createOverdueBatches();
     this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model, before) => this.#onModel(model, before),
       onGone: (model) => this.#onModelGone(model),
@@ -202,6 +221,16 @@ class Batcher implements Actor {
     });
   }
 
+  #createOverdueBatches(): OverdueBatches {
+    return new OverdueBatches({
+      runtime: this.#runtime,
+      clock: this.#ports.clock,
+      threads: this.#threads,
+      dispatcher: this.#dispatcher,
+      giveUp: ({ thread, batchId }) => this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId })),
+    });
+  }
+
   #createStalls(): StallDetector {
     const { clock } = this.#ports;
     return new StallDetector({
@@ -239,7 +268,7 @@ class Batcher implements Actor {
     });
     this.#runtime.onPacked(BatchFinished, isFinished, (finished, sender) => this.#onFinished(finished, sender));
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {
-      if (this.#release(batchId, sender) !== undefined)
+      if (this.#batchOf(thread, batchId, sender) !== undefined)
         this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
     });
     this.#runtime.onPacked(ExecutorLost, wellFormed.executorLost, ({ executor }) => this.#onExecutorLost(executor));
@@ -315,17 +344,14 @@ class Batcher implements Actor {
   }
 
   #onExecutorLost(executor: ActorKey): void {
-    for (const batch of this.#dispatcher.outstanding.values())
-      if (batch.executor === executor) this.#dispatcher.outstanding.delete(batch.batchId);
     this.#stepAll((at) => ({ kind: "executor-lost", at, executor }));
   }
 
   #onFinished(finished: BatchFinished, sender: ActorKey): void {
-    const batch = this.#release(finished.batchId, sender);
-    if (batch === undefined) return;
-    if (finished.batchSize > 0) this.#ended.note(finished, batch.firstAt);
+    const batch = this.#batchOf(finished.thread, finished.batchId, sender);
     const entry = this.#threads.get(finished.thread);
-    if (entry === undefined) return;
+    if (batch === undefined || entry === undefined) return;
+    if (finished.batchSize > 0) this.#ended.note(finished, batch.requests);
     const now = this.#now();
     if (finished.batchSize > 0) {
       const startDelay = between(finished.grantedAt, finished.readyAt);
@@ -342,42 +368,17 @@ class Batcher implements Actor {
     });
   }
 
-  /**
-   * Releases a dispatched batch (BATCHER-3). @returns undefined if the batch is unknown or `sender` was not its
-   * executor
-   */
-  #release(batchId: BatchId, sender: ActorKey): Outstanding | undefined {
-    const batch = this.#dispatcher.outstanding.get(batchId);
-    if (batch?.executor !== sender) return undefined;
-    this.#dispatcher.outstanding.delete(batchId);
-    return batch;
+  /** A batch in flight; undefined if it is reported already, or the sender is not its executor. */
+  #batchOf(thread: ThreadId, batchId: BatchId, sender: ActorKey): DispatchedBatch | undefined {
+    const entry = this.#threads.get(thread);
+    const batch = entry && batchInFlight(entry.core, batchId);
+    return batch?.grant.executor === sender ? batch : undefined;
   }
 
   #tick(): void {
-    this.#askForOverdue();
+    this.#overdue.look();
     this.#ownership.tick();
     if (this.#threads.size === 0 || !this.#ownership.hasHeirs) this.#leave?.();
-  }
-
-  #askForOverdue(): void {
-    const now = this.#now();
-    for (const batch of this.#dispatcher.outstanding.values()) {
-      if (batch.askAt > now) continue;
-      // While an executor lives, silence means that the batch still runs: putting it back would run it twice. An
-      // executor that is gone answers nothing.
-      const { registry } = this.#runtime;
-      const mayRun = now <= batch.lastDeadline && registry.get(batch.executor) !== undefined;
-      const mayAnswer = batch.askings < ASKINGS_MAX && !registry.isGone(batch.executor);
-      if (mayRun || mayAnswer) this.#dispatcher.ask(batch, now);
-      else {
-        this.#dispatcher.outstanding.delete(batch.batchId);
-        this.#runtime.log.warn(
-          { batch: batch.batchId, gpu: batch.gpu },
-          "an executor never reported a batch; its requests go back",
-        );
-        this.#stepById(batch.thread, (at) => ({ kind: "batch-refused", at, batchId: batch.batchId }));
-      }
-    }
   }
 
   #onModel(model: CatalogModel, before: CatalogModel | undefined): void {
@@ -467,7 +468,6 @@ class Batcher implements Actor {
     return { offers: this.#dispatcher.currentOffers(), takes: this.#ownership.takes, load, ...this.#stalls.news() };
   }
   #stats() {
-    const { size: outstanding } = this.#dispatcher.outstanding;
-    return batcherFigures(this.#threads, this.#now(), outstanding, this.#ports.clock.lateness(), this.#stalls);
+    return batcherFigures(this.#threads, this.#now(), this.#ports.clock.lateness(), this.#stalls);
   }
 }

@@ -11,17 +11,7 @@ import {
 import type { Clock } from "@tutti/ports/clock";
 import { signToken } from "@tutti/ports/pull";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, Request } from "@tutti/scheduling";
-import {
-  type ActorKey,
-  type BatchId,
-  type GpuId,
-  type Instant,
-  type Micros,
-  type ThreadId,
-  after,
-  micros,
-  millis,
-} from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, type ThreadId, after, micros, millis } from "@tutti/units";
 import type { BatchCarrier } from "../runtime/local-actors.ts";
 import type { LocalActors } from "../runtime/ports.ts";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
@@ -31,21 +21,6 @@ import { OfferCoalescer } from "./offer-coalescer.ts";
 import type { SampleSelector } from "./sample-selector.ts";
 import type { ThreadTable } from "./thread-table.ts";
 
-/** A batch that was dispatched and not yet reported done. */
-export interface Outstanding {
-  readonly batchId: BatchId;
-  readonly thread: ThreadId;
-  readonly executor: ActorKey;
-  readonly gpu: GpuId;
-  /** When to ask the executor for the outcome of the batch. */
-  askAt: Instant;
-  askings: number;
-  /** Latest deadline of its requests: no ingress waits for any of them after it. */
-  readonly lastDeadline: Instant;
-  /** When the first of its requests arrived. */
-  readonly firstAt: Instant;
-}
-
 /**
  * Bound of the secrets kept, including those of silent ingresses. The pulls of an ingress that was given up by mistake
  * must not be refused until it introduces itself again.
@@ -54,12 +29,9 @@ const SECRETS_MAX = 1_024;
 
 /** How long past its planned end a batch may run before its executor is asked about it. */
 const OVERDUE = millis(50);
-/** Unanswered questions after which the executor never received the batch, or is gone. */
-export const ASKINGS_MAX = 4;
 
 /** Turns the decisions of ModelThreads into messages. */
 export class Dispatcher implements ModelEffects {
-  readonly outstanding = new Map<BatchId, Outstanding>();
   readonly #runtime: ActorRuntime;
   readonly #router: RankerRouter;
   readonly #threads: ThreadTable;
@@ -130,7 +102,6 @@ export class Dispatcher implements ModelEffects {
   forgetThread(thread: ThreadId): void {
     this.#coalescer.forget(thread);
     this.#selector.forget(thread);
-    for (const batch of this.outstanding.values()) if (batch.thread === thread) this.outstanding.delete(batch.batchId);
   }
   /** d_resp as measured by the slowest ingress. */
   get respond(): Micros {
@@ -229,17 +200,7 @@ export class Dispatcher implements ModelEffects {
       requests: groups.flatMap((group) => group.requests),
     };
     if (carrier?.carry(message, this.#self) !== true) this.#runtime.send(grant.executor, BatchDispatched, message);
-    const askAt = after(after(batch.startAt, batch.expectedRun), OVERDUE);
-    this.outstanding.set(batch.batchId, {
-      batchId: batch.batchId,
-      thread: batch.thread,
-      executor: grant.executor,
-      gpu: grant.gpu,
-      askAt,
-      askings: 0,
-      lastDeadline: batch.requests[batch.requests.length - 1]!.deadline,
-      firstAt: firstArrival(batch.requests),
-    });
+    batch.askAt = after(after(batch.startAt, batch.expectedRun), OVERDUE);
   }
 
   /** The carrier that takes a batch together with its rows, if all of them lie in this process. */
@@ -259,10 +220,11 @@ export class Dispatcher implements ModelEffects {
   }
 
   /** Asks the executor for the outcome of an overdue batch. */
-  ask(batch: Outstanding, now: Instant): void {
+  ask(batch: DispatchedBatch, now: Instant): void {
     batch.askings++;
     batch.askAt = after(now, OVERDUE);
-    const { batchId, thread, gpu, executor } = batch;
+    const { batchId, thread, grant } = batch;
+    const { gpu, executor } = grant;
     this.#runtime.send(executor, BatchAsked, { batchId, thread, gpu, executor });
   }
 
@@ -287,13 +249,6 @@ export interface QueuedRequest extends Request {
 }
 
 const NO_TOKEN = new Uint8Array(16);
-
-/** First arrival in a batch. The requests are in the order of their deadlines, not of their arrival. */
-function firstArrival(requests: readonly Request[]): Instant {
-  let first = requests[0]!.arrivedAt;
-  for (const { arrivedAt } of requests) if (arrivedAt < first) first = arrivedAt;
-  return first;
-}
 
 function groupByIngress(requests: readonly Request[]): { ingress: ActorKey; requests: Request[] }[] {
   const groups: { ingress: ActorKey; requests: Request[] }[] = [];

@@ -9,16 +9,17 @@ import {
   type BatchReports,
   batchRow,
 } from "@tutti/protocol";
+import type { Request } from "@tutti/scheduling";
 import type { Instant } from "@tutti/units";
 
 export class EndedBatches {
   #batches: BatchReport[] = [];
   #left = 0;
 
-  /** @param firstAt - when the first of its requests arrived */
-  note(finished: BatchFinished, firstAt: Instant): void {
+  note(finished: BatchFinished, requests: readonly Request[]): void {
     if (this.#batches.length >= REPORTED_BATCHES_MAX) return void this.#left++;
     const { thread, gpu, batchSize: size, failed, grantedAt, startedAt, finishedAt } = finished;
+    const firstAt = firstArrival(requests);
     this.#batches.push({ thread, gpu, size, failed, firstAt, grantedAt, startedAt, finishedAt });
   }
 
@@ -30,4 +31,11 @@ export class EndedBatches {
     this.#left = 0;
     return { batches };
   }
+}
+
+/** First arrival in a batch. The requests are in the order of their deadlines, not of their arrival. */
+function firstArrival(requests: readonly Request[]): Instant {
+  let first = requests[0]!.arrivedAt;
+  for (const { arrivedAt } of requests) if (arrivedAt < first) first = arrivedAt;
+  return first;
 }
