@@ -58,7 +58,7 @@ function judgeSeries({ kind, name, samples }: Series, fromS: number): SeriesVerd
   const trend = trendOf(samples, fromS);
   const { share, least } = ALLOWED[kind];
   const grew =
-    trend !== undefined && trend.seconds >= JUDGED_S_MIN && grows(trend, Math.max(least, share * trend.mean));
+    trend !== undefined && trend.seconds >= JUDGED_S_MIN && grows(samples, fromS, Math.max(least, share * trend.mean));
   return { kind, name, trend, max: Math.max(...samples.map(({ value }) => value)), grew };
 }
 

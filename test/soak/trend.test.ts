@@ -19,7 +19,7 @@ function series({ perHour = 0, noise = 0, restartEveryS = Infinity }): Sample[] 
   });
 }
 
-const isGrowing = (samples: readonly Sample[], allowed = 2): boolean => grows(trendOf(samples, 600)!, allowed);
+const isGrowing = (samples: readonly Sample[], allowed = 2): boolean => grows(samples, 600, allowed);
 
 test("a leak is seen through noise that wanders, and through restarts", () => {
   expect(isGrowing(series({ perHour: 20, noise: 2 }))).toBe(true);
@@ -31,6 +31,15 @@ test("noise, restarts, and growth that is too little to matter are no leak", () 
   expect(isGrowing(series({ noise: 2, restartEveryS: 300 }))).toBe(false);
   expect(isGrowing(series({ perHour: 1 }))).toBe(false);
   expect(isGrowing(series({ perHour: -20 }))).toBe(false);
+});
+
+test("a heap that fills up to its limit is no leak; one that goes on growing is", () => {
+  const filling = (perHour: number): Sample[] =>
+    series({ perHour, noise: 0.5 }).map(({ atS, value }) => ({ atS, value: value - 40 * Math.exp(-atS / 600) }));
+  const trend = trendOf(filling(0), 600)!;
+  expect(trend.slope * trend.seconds).toBeGreaterThan(5); // a straight line through it rises
+  expect(isGrowing(filling(0))).toBe(false);
+  expect(isGrowing(filling(20))).toBe(true);
 });
 
 test("the slope of a straight line is found, with no error, and what comes before the warm-up is over does not count", () => {

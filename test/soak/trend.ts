@@ -41,10 +41,21 @@ export function trendOf(samples: readonly Sample[], fromS: number): Trend | unde
   return { mean: y, slope, error: Math.sqrt(rest / (points.length - 2) / spread), seconds: last - first };
 }
 
-/** @param allowed - total growth that is allowed: growth can be significant and still not matter */
-export function grows({ slope, error, seconds }: Trend, allowed: number): boolean {
-  return slope > ERRORS * error && slope * seconds > allowed;
+/**
+ * Whether a series grows without an end. What fills up to a limit, such as a heap, has stopped growing in the second
+ * half; a leak grows there as fast as before.
+ *
+ * @param allowed - total growth that is allowed: growth can be significant and still not matter
+ */
+export function grows(samples: readonly Sample[], fromS: number, allowed: number): boolean {
+  const whole = trendOf(samples, fromS);
+  if (whole === undefined || !isGrowth(whole, allowed)) return false;
+  const half = trendOf(samples, fromS + whole.seconds / 2);
+  return half === undefined || isGrowth(half, allowed / 2);
 }
+
+const isGrowth = ({ slope, error, seconds }: Trend, allowed: number): boolean =>
+  slope > ERRORS * error && slope * seconds > allowed;
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const mean = (values: readonly number[]): number => sum(values) / values.length;
