@@ -5,7 +5,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { wellFormed } from "@tutti/actors";
 import { rowBuffer } from "@tutti/executor";
 import { FrameIntake, readCredentials } from "@tutti/bus-nats";
 import { AuthDirectory } from "@tutti/admin/auth";
@@ -13,6 +12,7 @@ import { meanOf } from "@tutti/dynamic";
 import { asHistogram, costsOf } from "@tutti/profile";
 import * as protocol from "@tutti/protocol";
 import {
+  type CheckedMessage,
   type MessageType,
   type ModelRunTimes,
   type ModelSpec,
@@ -95,19 +95,12 @@ const TYPES = Object.values<unknown>(protocol).filter(
 
 // ---- control frames
 
-/** Checks that actors make of decoded messages before they believe them. */
-const CHECKS: Readonly<Record<string, (value: never) => boolean>> = {
-  ...(wellFormed as Readonly<Record<string, (value: never) => boolean>>),
-  ...("wellFormedAdmin" in protocol ? protocol.wellFormedAdmin : {}),
-};
-const camel = (name: string): string => name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
-
 function frameReader(): FrameReader {
   const reader = new FrameReader();
-  for (const type of TYPES) {
-    const check = CHECKS[camel(type.name)];
-    reader.on(type, (value) => void check?.(value as never));
-  }
+  for (const type of TYPES)
+    reader.on(type, (value) => {
+      if ("accepts" in type) (type as CheckedMessage<unknown>).accepts(value);
+    });
   return reader;
 }
 

@@ -9,4 +9,3 @@ export { createProfiler, type ProfilerConfig } from "./profiler/profiler.ts";
 export { createRanker, type RankerConfig } from "./ranker/ranker.ts";
 export { RouteWatcher, type KnownRoute } from "./runtime/route-watcher.ts";
 export { ActorRuntime, type ActorRuntimeOptions } from "./runtime/actor-runtime.ts";
-export { wellFormed } from "./runtime/well-formed.ts";

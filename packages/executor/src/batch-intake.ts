@@ -41,7 +41,7 @@ export class BatchIntake {
     this.#options = options;
     const { runtime, data, runner, clock } = options;
     const { batch: isPlausible } = plausible(() => clock.now());
-    runtime.onPacked(BatchDispatched, isPlausible, (batch, sender) => this.#onBatch(batch, sender));
+    runtime.onPlausible(BatchDispatched, isPlausible, (batch, sender) => this.#onBatch(batch, sender));
     data.onBatch?.((batch, sender, rows) => isPlausible(batch) && this.#onBatch(batch, sender, rows));
     runtime.reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
       // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two

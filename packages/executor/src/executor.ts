@@ -13,7 +13,7 @@ import type { Stop } from "@tutti/ports/clock";
 import type { Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER, MEMORY_UNBOUNDED, ProfileMeasured, ProfileWanted } from "@tutti/protocol";
 import { type ActorKey, type GpuId, type Instant, after, millis, seconds, threadId } from "@tutti/units";
-import { type CatalogModel, type Actor, Catalog, ActorRuntime, wellFormed } from "@tutti/actors/runtime";
+import { type CatalogModel, type Actor, Catalog, ActorRuntime } from "@tutti/actors/runtime";
 import { IsolatedRuns } from "./isolated-runs.ts";
 import { BatchIntake } from "./batch-intake.ts";
 import { BatchRunner } from "./batch-runner.ts";
@@ -325,7 +325,7 @@ class Executor implements Actor {
   }
 
   #listen(): void {
-    this.#runtime.onPacked(ProfileWanted, wellFormed.profileWanted, (wanted) => {
+    this.#runtime.onPacked(ProfileWanted, (wanted) => {
       const slot = this.#slots.get(wanted.gpu);
       if (slot !== undefined && this.#draining === "no") this.#prober.want(wanted, slot);
     });

@@ -38,7 +38,7 @@ import {
   millis,
   seconds,
 } from "@tutti/units";
-import { type CatalogModel, type Leader, type ActorRuntime, wellFormed } from "@tutti/actors/runtime";
+import { type CatalogModel, type Leader, type ActorRuntime } from "@tutti/actors/runtime";
 import type { GpuSlot } from "./gpu-slot.ts";
 import { IsolatedReports, type Sample } from "./isolated-reports.ts";
 import { IdleHunger, LengthModel } from "./length-model.ts";
@@ -120,10 +120,10 @@ export class IsolatedRuns {
     this.#options = options;
     this.#hunger = new IdleHunger(options.share);
     this.#alarm = options.clock.alarm(() => this.#look());
-    options.runtime.onPacked(SamplesWanted, wellFormed.samplesWanted, (wanted, sender) => {
+    options.runtime.onPacked(SamplesWanted, (wanted, sender) => {
       if (!this.#stopped) this.#marked.expect(`${sender}/${wanted.batchId}`, wanted);
     });
-    options.runtime.onPacked(IdleGiven, wellFormed.idleGiven, (given, sender) => this.#onGiven(given, sender));
+    options.runtime.onPacked(IdleGiven, (given, sender) => this.#onGiven(given, sender));
   }
 
   stop(): void {

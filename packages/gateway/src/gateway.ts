@@ -7,7 +7,6 @@ import {
   type CatalogModel,
   RouteWatcher,
   ActorRuntime,
-  wellFormed,
 } from "@tutti/actors";
 import { presentationOf } from "@tutti/onnx-tools";
 import { ScalingAdvised, StatsReported, publicNameOf, stateOf, versionName } from "@tutti/protocol";
@@ -175,7 +174,7 @@ class Gateway {
     const { subjects } = this.#runtime;
     const reader = new FrameReader()
       .on(ScalingAdvised, (told) => {
-        if (wellFormed.scalingAdvised(told)) this.#advised = told;
+        if (ScalingAdvised.accepts(told)) this.#advised = told;
         else this.#runtime.faults++;
       })
       .on(StatsReported, (stats) => {

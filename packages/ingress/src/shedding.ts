@@ -1,7 +1,7 @@
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import { RequestsShed, SharesTold, TuttiError } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, type ThreadId, after, millis } from "@tutti/units";
-import { type ActorRuntime, areShares } from "@tutti/actors/runtime";
+import type { ActorRuntime } from "@tutti/actors/runtime";
 
 /** How long shares are valid; a batcher repeats them several times meanwhile. */
 const HOLD_FOR = millis(250);
@@ -52,7 +52,7 @@ export class Shedding {
     this.#clock = options.clock;
     this.#holds = options.holds;
     this.#reporting = options.clock.alarm(() => this.#report());
-    this.#runtime.onPacked(SharesTold, areShares, (told, sender) => this.#onTold(told, sender));
+    this.#runtime.onPacked(SharesTold, (told, sender) => this.#onTold(told, sender));
   }
 
   /** Number of threads with limited classes. */

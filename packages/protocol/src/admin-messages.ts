@@ -3,8 +3,9 @@
  * (`tutti up`, `tutti run`). Answers go to the asker's own subject, so an agent needs no permission on anybody's inbox.
  * `ask` is the asker's number for one question; a repeated question changes nothing.
  */
-import { type ActorKey, ACTOR_KEY_MAX, type Instant, type Micros } from "@tutti/units";
+import type { Instant } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
+import { type Static, schema } from "./schema.ts";
 import { ROLES } from "./subjects.ts";
 
 /** Most processes of one agent (T7). */
@@ -24,37 +25,49 @@ export type ProcessPhase = (typeof PROCESS_STATES)[number];
 export const PROCESS_ROLES = [...ROLES, "node"] as const;
 export type ProcessRole = (typeof PROCESS_ROLES)[number];
 
-export interface ProcessState {
-  /** Name, unique at its agent: `ranker-1`. */
-  readonly name: string;
-  readonly role: ProcessRole;
-  /** Process id; 0: it doesn't run now. */
-  readonly pid: number;
-  /** The actor's token; "" until the actor reports that it is ready. */
-  readonly actor: string;
-  /** Role node: the tokens of all its actors. */
-  readonly actors?: readonly string[];
-  readonly phase: ProcessPhase;
-  /** Starts after the first, whatever caused them. */
-  readonly restarts: number;
-}
+const SHORT_MAX = 256;
+const TEXT_MAX = 2_048;
+const short = schema.text(SHORT_MAX);
+const ask = schema.whole(1, Number.MAX_SAFE_INTEGER);
 
-export const AgentsAsked = packed<{ readonly ask: number }>({
-  tag: 80,
-  name: "agents-asked",
-  from: "operator",
-  to: "agent",
-  repair: "asked again while an answer is missing",
+export const ProcessState = schema.record({
+  /** Name, unique at its agent: `ranker-1`. */
+  name: short,
+  role: schema.oneOf<ProcessRole>(PROCESS_ROLES),
+  /** Process id; 0: it doesn't run now. */
+  pid: schema.count,
+  /** The actor's token; "" until the actor reports that it is ready. */
+  actor: short,
+  /** Role node: the tokens of all its actors. */
+  actors: schema.optional(schema.list(short, ROLES.length)),
+  phase: schema.oneOf(PROCESS_STATES),
+  /** Starts after the first, whatever caused them. */
+  restarts: schema.count,
 });
+export type ProcessState = Static<typeof ProcessState>;
+
+export const AgentsAsked = packed(
+  { ask },
+  {
+    tag: 80,
+    name: "agents-asked",
+    from: "operator",
+    to: "agent",
+    repair: "asked again while an answer is missing",
+  },
+);
 export type AgentsAsked = MessageOf<typeof AgentsAsked>;
 
-export const AgentAnswered = packed<{
-  readonly ask: number;
-  readonly agent: ActorKey;
-  readonly host: string;
-  readonly pid: number;
-  readonly processes: readonly ProcessState[];
-}>({ tag: 81, name: "agent-answered", from: "agent", to: "operator", repair: "AgentsAsked is sent again" });
+export const AgentAnswered = packed(
+  {
+    ask,
+    agent: schema.actor,
+    host: short,
+    pid: schema.count,
+    processes: schema.list(ProcessState, AGENT_PROCESSES_MAX),
+  },
+  { tag: 81, name: "agent-answered", from: "agent", to: "operator", repair: "AgentsAsked is sent again" },
+);
 export type AgentAnswered = MessageOf<typeof AgentAnswered>;
 
 export const PROCESS_ORDERS = ["restart", "drain", "undrain", "split"] as const;
@@ -64,131 +77,88 @@ export type ProcessOrder = (typeof PROCESS_ORDERS)[number];
  * Orders an agent to replace, drain or bring back one process, or to split its accelerator. An agent works on one order
  * at a time, and refuses a second.
  */
-export const ProcessOrdered = packed<{
-  readonly ask: number;
-  readonly order: ProcessOrder;
-  readonly process: string;
-  /** split: size of the first part of the accelerator, in percent; the second part is the rest. 100: whole again. */
-  readonly size?: number;
-  /** Time limit until the replacement is ready. */
-  readonly within: Micros;
-}>({
-  tag: 82,
-  name: "process-ordered",
-  from: "operator",
-  to: "agent",
-  repair: "sent again until the agent says something; it knows an order that it has",
-});
+export const ProcessOrdered = packed(
+  {
+    ask,
+    order: schema.oneOf(PROCESS_ORDERS),
+    process: short,
+    /** split: size of the first part of the accelerator, in percent; the second part is the rest. 100: whole again. */
+    size: schema.optional(schema.whole(1, 100)),
+    /** Time limit until the replacement is ready. */
+    within: schema.time,
+  },
+  {
+    tag: 82,
+    name: "process-ordered",
+    from: "operator",
+    to: "agent",
+    repair: "sent again until the agent says something; it knows an order that it has",
+    also: ({ order, size }) => (order === "split") === (size !== undefined),
+  },
+);
 export type ProcessOrdered = MessageOf<typeof ProcessOrdered>;
 
 const ORDER_ENDS = ["", "done", "failed", "busy", "unknown"] as const;
 
 /** Progress of an order: at least one message a second, and a last one with an `end`. */
-export const OrderProgressed = packed<{
-  readonly ask: number;
-  /** Progress for people; "" while the agent only still works on it. */
-  readonly text: string;
-  /** Outcome. `busy`: the agent works on another order. `unknown`: it has no such process. */
-  readonly end: (typeof ORDER_ENDS)[number];
-}>({
-  tag: 83,
-  name: "order-progressed",
-  from: "agent",
-  to: "operator",
-  repair: "the next one; the last one is told again when the order is repeated",
-});
+export const OrderProgressed = packed(
+  {
+    ask,
+    /** Progress for people; "" while the agent only still works on it. */
+    text: schema.text(TEXT_MAX),
+    /** Outcome. `busy`: the agent works on another order. `unknown`: it has no such process. */
+    end: schema.oneOf(ORDER_ENDS),
+  },
+  {
+    tag: 83,
+    name: "order-progressed",
+    from: "agent",
+    to: "operator",
+    repair: "the next one; the last one is told again when the order is repeated",
+  },
+);
 export type OrderProgressed = MessageOf<typeof OrderProgressed>;
 
 /** Asks for the kept lines of one process, and for new ones as long as this is sent again. */
-export const LogsAsked = packed<{
-  readonly ask: number;
-  readonly process: string;
-  /** How far back the lines go; 0: only new ones. */
-  readonly back: Micros;
-  readonly follow: boolean;
-}>({
-  tag: 84,
-  name: "logs-asked",
-  from: "operator",
-  to: "agent",
-  repair: "a follower sends it again every few seconds; an agent forgets one that does not",
-});
+export const LogsAsked = packed(
+  {
+    ask,
+    process: short,
+    /** How far back the lines go; 0: only new ones. */
+    back: schema.time,
+    follow: schema.flag,
+  },
+  {
+    tag: 84,
+    name: "logs-asked",
+    from: "operator",
+    to: "agent",
+    repair: "a follower sends it again every few seconds; an agent forgets one that does not",
+  },
+);
 export type LogsAsked = MessageOf<typeof LogsAsked>;
 
-export interface LogLine {
-  readonly at: Instant;
-  readonly text: string;
-}
-
-export const LogsTold = packed<{
-  readonly ask: number;
-  readonly process: string;
-  readonly lines: readonly LogLine[];
-  /** Lines that are not kept any more, or that came faster than they may be sent. */
-  readonly left: number;
-  readonly end: boolean;
-}>({
-  tag: 85,
-  name: "logs-told",
-  from: "agent",
-  to: "operator",
-  repair: "none: a log with a gap says so by `left` where the agent knows",
+const LogLine = schema.record({
+  at: schema.whole<Instant>(0, Number.MAX_SAFE_INTEGER),
+  text: schema.text(LOG_LINE_LENGTH_MAX),
 });
+export type LogLine = Static<typeof LogLine>;
+
+export const LogsTold = packed(
+  {
+    ask,
+    process: short,
+    lines: schema.list(LogLine, LOG_LINES_MAX),
+    /** Lines that are not kept any more, or that came faster than they may be sent. */
+    left: schema.count,
+    end: schema.flag,
+  },
+  {
+    tag: 85,
+    name: "logs-told",
+    from: "agent",
+    to: "operator",
+    repair: "none: a log with a gap says so by `left` where the agent knows",
+  },
+);
 export type LogsTold = MessageOf<typeof LogsTold>;
-
-type Unknown<T> = { readonly [K in keyof T]?: unknown };
-
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-const isAsk = (value: unknown): boolean => isCount(value) && value > 0;
-const isKey = (value: unknown): boolean => isCount(value) && value > 0 && value < ACTOR_KEY_MAX;
-const isText = (value: unknown, lengthMax: number): boolean => typeof value === "string" && value.length <= lengthMax;
-const isOneOf = (value: unknown, choices: readonly string[]): boolean =>
-  typeof value === "string" && choices.includes(value);
-const isShort = (value: unknown): boolean => isText(value, SHORT_MAX);
-const SHORT_MAX = 256;
-const TEXT_MAX = 2_048;
-
-function isList(
-  value: unknown,
-  lengthMax: number,
-  isItem: (item: Readonly<Record<string, unknown>>) => boolean,
-): boolean {
-  return (
-    Array.isArray(value) &&
-    value.length <= lengthMax &&
-    value.every((item: unknown) => typeof item === "object" && item !== null && isItem(item as Record<string, unknown>))
-  );
-}
-
-const isProcess = ({ name, role, pid, actor, actors, phase, restarts }: Unknown<ProcessState>): boolean =>
-  isShort(name) &&
-  isOneOf(role, PROCESS_ROLES) &&
-  (actors === undefined || (Array.isArray(actors) && actors.length <= ROLES.length && actors.every(isShort))) &&
-  isCount(pid) &&
-  isShort(actor) &&
-  isOneOf(phase, PROCESS_STATES) &&
-  isCount(restarts);
-
-/** Validity checks of these messages, made before a handler sees them (T8). */
-export const wellFormedAdmin = {
-  agentsAsked: ({ ask }: Unknown<AgentsAsked>): boolean => isAsk(ask),
-  agentAnswered: ({ ask, agent, host, pid, processes }: Unknown<AgentAnswered>): boolean =>
-    isAsk(ask) && isKey(agent) && isShort(host) && isCount(pid) && isList(processes, AGENT_PROCESSES_MAX, isProcess),
-  processOrdered: ({ ask, order, process, size, within }: Unknown<ProcessOrdered>): boolean =>
-    isAsk(ask) &&
-    isOneOf(order, PROCESS_ORDERS) &&
-    isShort(process) &&
-    isCount(within) &&
-    (order === "split") === (size !== undefined) &&
-    (size === undefined || (isCount(size) && size >= 1 && size <= 100)),
-  orderProgressed: ({ ask, text, end }: Unknown<OrderProgressed>): boolean =>
-    isAsk(ask) && isText(text, TEXT_MAX) && isOneOf(end, ORDER_ENDS),
-  logsAsked: ({ ask, process, back, follow }: Unknown<LogsAsked>): boolean =>
-    isAsk(ask) && isShort(process) && isCount(back) && typeof follow === "boolean",
-  logsTold: ({ ask, process, lines, left, end }: Unknown<LogsTold>): boolean =>
-    isAsk(ask) &&
-    isShort(process) &&
-    isCount(left) &&
-    typeof end === "boolean" &&
-    isList(lines, LOG_LINES_MAX, ({ at, text }) => isCount(at) && isText(text, LOG_LINE_LENGTH_MAX)),
-} as const;

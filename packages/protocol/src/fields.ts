@@ -1,4 +1,5 @@
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
+import { type RecordOf, type Schema, type SchemaFields, schema } from "./schema.ts";
 
 /**
  * Encodings of a field in a fixed record. All are little-endian; instants and counts are float64, which hold 53-bit
@@ -57,6 +58,10 @@ export interface MessageType<Value> {
   readonly fields: Fields | undefined;
   readonly [carried]?: Value;
 }
+/** A packed message whose values are checked before a handler sees them (T8). */
+export interface CheckedMessage<Value> extends MessageType<Value> {
+  readonly accepts: Schema<Value>;
+}
 export type MessageOf<M> = M extends MessageType<infer Value> ? Value : never;
 
 interface Declaration {
@@ -70,4 +75,19 @@ interface Declaration {
 export const message = <F extends Fields>(
   declaration: Declaration & { readonly fields: F },
 ): MessageType<ValuesOf<F>> => declaration;
-export const packed = <Value>(declaration: Declaration): MessageType<Value> => ({ ...declaration, fields: undefined });
+/** @param also - what holds between fields */
+export function packed<F extends SchemaFields>(
+  fields: F,
+  declaration: Declaration & { readonly also?: (value: RecordOf<F>) => boolean },
+): CheckedMessage<RecordOf<F>> {
+  const { also, ...rest } = declaration;
+  const isRecord = schema.record(fields);
+  const accepts =
+    also === undefined ? isRecord : (value: unknown): value is RecordOf<F> => isRecord(value) && also(value);
+  return { ...rest, fields: undefined, accepts };
+}
+/** A packed message whose readers check what they use of it. */
+export const unchecked = <Value>(declaration: Declaration): MessageType<Value> => ({
+  ...declaration,
+  fields: undefined,
+});

@@ -13,6 +13,7 @@ export * from "./plan-report.ts";
 export * from "./rare-messages.ts";
 export * from "./route.ts";
 export * from "./run-times.ts";
+export { type Schema, type Static, schema } from "./schema.ts";
 export * from "./sample-messages.ts";
 export * from "./share-messages.ts";
 export * from "./shares.ts";

@@ -44,7 +44,6 @@ import { plausible } from "../runtime/plausible.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import { OWN_APP_NUMBER } from "../runtime/own-request.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { wellFormed } from "../runtime/well-formed.ts";
 import { RankerRouter } from "./ranker-router.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { batcherFigures } from "./batcher-figures.ts";
@@ -247,14 +246,14 @@ class Batcher implements Actor {
   #listen(): void {
     const { reader } = this.#runtime;
     const { arrival: isArrival, grant: isGrant, finished: isFinished } = plausible(() => this.#now());
-    this.#runtime.onPacked(RequestArrived, isArrival, (arrival, sender) => this.#onArrival(arrival, sender));
+    this.#runtime.onPlausible(RequestArrived, isArrival, (arrival, sender) => this.#onArrival(arrival, sender));
     reader.on(RequestWithdrawn, ({ thread, seq }, sender) => {
       const entry = this.#threads.get(thread);
       if (entry === undefined) return;
       this.#stalls.withdrawn(entry);
       this.#step(entry, { kind: "request-withdrawn", at: this.#now(), ingress: sender, seq });
     });
-    this.#runtime.onPacked(GpuGranted, isGrant, (grant, sender) => {
+    this.#runtime.onPlausible(GpuGranted, isGrant, (grant, sender) => {
       const entry = this.#threads.get(grant.thread);
       const at = this.#now();
       // The thread has ended here: decline the grant, so that the accelerator is free before the grant expires.
@@ -266,12 +265,12 @@ class Batcher implements Actor {
       entry.grantLagUs += between(this.#dispatcher.dueAt(grant), at);
       this.#step(entry, { kind: "gpu-granted", at, grant });
     });
-    this.#runtime.onPacked(BatchFinished, isFinished, (finished, sender) => this.#onFinished(finished, sender));
+    this.#runtime.onPlausible(BatchFinished, isFinished, (finished, sender) => this.#onFinished(finished, sender));
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {
       if (this.#batchOf(thread, batchId, sender) !== undefined)
         this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
     });
-    this.#runtime.onPacked(ExecutorLost, wellFormed.executorLost, ({ executor }) => this.#onExecutorLost(executor));
+    this.#runtime.onPacked(ExecutorLost, ({ executor }) => this.#onExecutorLost(executor));
   }
 
   #now(): Instant {

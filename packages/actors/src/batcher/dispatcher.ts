@@ -15,7 +15,6 @@ import { type ActorKey, type Instant, type Micros, type ThreadId, after, micros,
 import type { BatchCarrier } from "../runtime/local-actors.ts";
 import type { LocalActors } from "../runtime/ports.ts";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { wellFormed } from "../runtime/well-formed.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import { OfferCoalescer } from "./offer-coalescer.ts";
 import type { SampleSelector } from "./sample-selector.ts";
@@ -68,20 +67,16 @@ export class Dispatcher implements ModelEffects {
       const successor = this.#router.successorOf(entry);
       if (successor !== undefined) this.#runtime.send(successor, CandidateOffered, candidate);
     });
-    options.runtime.onPacked(
-      IngressIntroduced,
-      wellFormed.ingressIntroduced,
-      ({ ingress, secret, respond }, sender) => {
-        if (sender !== ingress) return;
-        this.#secrets.delete(ingress); // The newest come last.
-        this.#secrets.set(ingress, Uint8Array.from(secret));
-        for (const oldest of this.#secrets.keys()) {
-          if (this.#secrets.size <= SECRETS_MAX) break;
-          this.#secrets.delete(oldest);
-        }
-        this.#responds.set(ingress, respond);
-      },
-    );
+    options.runtime.onPacked(IngressIntroduced, ({ ingress, secret, respond }, sender) => {
+      if (sender !== ingress) return;
+      this.#secrets.delete(ingress); // The newest come last.
+      this.#secrets.set(ingress, Uint8Array.from(secret));
+      for (const oldest of this.#secrets.keys()) {
+        if (this.#secrets.size <= SECRETS_MAX) break;
+        this.#secrets.delete(oldest);
+      }
+      this.#responds.set(ingress, respond);
+    });
   }
 
   /** The thread has a new leader, which has not seen any of its offers. */

@@ -5,7 +5,6 @@ import { type ActorKey, type Instant, NEVER, after, seconds } from "@tutti/units
 import type { Catalog, CatalogModel } from "../runtime/catalog.ts";
 import type { ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { wellFormed } from "../runtime/well-formed.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { MODEL_LOAD, type OwnedModel } from "./balance.ts";
@@ -81,7 +80,7 @@ export class ModelOwnership {
       offer: (heir, model) => this.#offer(heir, model),
     });
     this.#inheriting = ports.clock.alarm(() => this.leases.claimAll());
-    runtime.onPacked(ModelOffered, wellFormed.modelOffered, (offered, sender) => this.#onOffered(offered, sender));
+    runtime.onPacked(ModelOffered, (offered, sender) => this.#onOffered(offered, sender));
   }
 
   /** Whether this batcher takes models, for heartbeats. */

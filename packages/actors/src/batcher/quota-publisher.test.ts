@@ -1,10 +1,9 @@
-import { type ModelSpec, SHARE_CLASSES_MAX } from "@tutti/protocol";
+import { type ModelSpec, RequestsShed, SHARE_CLASSES_MAX, SharesTold } from "@tutti/protocol";
 import { fnv1a } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { areShares } from "../runtime/well-formed-shares.ts";
 import type { Clock } from "@tutti/ports/clock";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { QuotaPublisher, isShedReport, shareRulesOf } from "./quota-publisher.ts";
+import { QuotaPublisher, shareRulesOf } from "./quota-publisher.ts";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 
 /** One thread and one ingress, and the messages to that ingress. */
@@ -76,10 +75,10 @@ test("shares and reports beyond their bounds, or of another form, are dropped (T
   const many = (one: object, count: number): object[] => Array.from({ length: count }, () => one);
   const share = { app: 5, priority: 0, keep: 0.1 };
   const shed = { app: 5, priority: 0, count: 9 };
-  expect(areShares(told(many(share, SHARE_CLASSES_MAX)))).toBe(true);
-  expect(areShares(told(many(share, SHARE_CLASSES_MAX + 1)))).toBe(false);
-  expect(isShedReport(told(many(shed, SHARE_CLASSES_MAX)))).toBe(true);
-  expect(isShedReport(told(many(shed, SHARE_CLASSES_MAX + 1)))).toBe(false);
+  expect(SharesTold.accepts(told(many(share, SHARE_CLASSES_MAX)))).toBe(true);
+  expect(SharesTold.accepts(told(many(share, SHARE_CLASSES_MAX + 1)))).toBe(false);
+  expect(RequestsShed.accepts(told(many(shed, SHARE_CLASSES_MAX)))).toBe(true);
+  expect(RequestsShed.accepts(told(many(shed, SHARE_CLASSES_MAX + 1)))).toBe(false);
   for (const bad of [
     { ...share, keep: 2 },
     { ...share, keep: NaN },
@@ -88,7 +87,7 @@ test("shares and reports beyond their bounds, or of another form, are dropped (T
     null,
     7,
   ])
-    expect(areShares(told([bad]))).toBe(false);
+    expect(SharesTold.accepts(told([bad]))).toBe(false);
   for (const bad of [
     { ...shed, count: 0 },
     { ...shed, count: 1e12 },
@@ -97,7 +96,7 @@ test("shares and reports beyond their bounds, or of another form, are dropped (T
     null,
     7,
   ])
-    expect(isShedReport(told([bad]))).toBe(false);
-  expect(areShares({ thread: -1, term: 1, classes: [] })).toBe(false);
-  expect(isShedReport({ thread: 1, term: 1, classes: 7 })).toBe(false);
+    expect(RequestsShed.accepts(told([bad]))).toBe(false);
+  expect(SharesTold.accepts({ thread: -1, term: 1, classes: [] })).toBe(false);
+  expect(RequestsShed.accepts({ thread: 1, term: 1, classes: 7 })).toBe(false);
 });

@@ -1,5 +1,5 @@
 import type { Clock, Stop } from "@tutti/ports/clock";
-import { type ModelSpec, RequestsShed, SHARE_CLASSES_MAX, SharesTold, sharesProblem } from "@tutti/protocol";
+import { type ModelSpec, RequestsShed, SharesTold, sharesProblem } from "@tutti/protocol";
 import type { ShareRules } from "@tutti/scheduling";
 import { type ActorKey, type ThreadId, millis } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
@@ -8,32 +8,6 @@ import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 
 /** How often quotas are published while a thread is overloaded; they are recomputed as often. */
 const TELL_EVERY = millis(50);
-
-/** Requests that one message may count: as many as an ingress can refuse between two messages. */
-const COUNT_MAX = 10_000_000;
-
-type Shed = { readonly [K in keyof RequestsShed]?: unknown };
-
-const isWord = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-function isShedClass(value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  const { app, priority, count } = value as Record<string, unknown>;
-  return (
-    isWord(app) &&
-    app < 2 ** 32 &&
-    isWord(priority) &&
-    priority < 256 &&
-    isWord(count) &&
-    count > 0 &&
-    count <= COUNT_MAX
-  );
-}
-export const isShedReport = ({ thread, term, classes }: Shed): boolean =>
-  isWord(thread) &&
-  isWord(term) &&
-  Array.isArray(classes) &&
-  classes.length <= SHARE_CLASSES_MAX &&
-  classes.every(isShedClass);
 
 /**
  * Publishes how much of an overloaded thread's requests ingresses should refuse themselves, and counts what they
@@ -52,7 +26,7 @@ export class QuotaPublisher {
     this.#threads = options.threads;
     this.#clock = options.clock;
     this.#timer = options.clock.every(TELL_EVERY, () => this.#tell());
-    this.#runtime.onPacked(RequestsShed, isShedReport, (shed) => this.#onShed(shed));
+    this.#runtime.onPacked(RequestsShed, (shed) => this.#onShed(shed));
   }
 
   close(): void {

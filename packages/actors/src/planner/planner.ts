@@ -21,7 +21,6 @@ import { Catalog } from "../runtime/catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import { isOnDuty } from "../runtime/duty.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { wellFormed } from "../runtime/well-formed.ts";
 import { ScalingAdvice } from "./scaling-advice.ts";
 import { ClusterState } from "./cluster-state.ts";
 import { LoadStats, isOutOfBand, isStats } from "./load-stats.ts";
@@ -116,7 +115,7 @@ class Planner implements Actor {
       },
       onGone: () => (this.#isNews = true),
     });
-    this.#runtime.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
+    this.#runtime.onPacked(ExecutorInventory, (inventory, sender) => {
       if (sender === inventory.executor && this.#cluster.hearInventory(inventory)) this.#isNews = true;
     });
     this.#rollouts = new RolloutController({

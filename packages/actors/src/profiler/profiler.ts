@@ -31,7 +31,6 @@ import { PlacementWatcher } from "../runtime/placement-watcher.ts";
 import { plausible } from "../runtime/plausible.ts";
 import { isOnDuty } from "../runtime/duty.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { wellFormed } from "../runtime/well-formed.ts";
 import { LiveProfiles } from "./live-profiles.ts";
 import { ModelWork } from "./model-work.ts";
 import { batchSizesOf } from "../runtime/profile-plan.ts";
@@ -120,20 +119,24 @@ class Profiler implements Actor {
         ports.store.delete(BUCKET.profiles, model.spec.name, () => undefined);
       },
     });
-    this.#runtime.onPacked(ModelReported, wellFormed.modelReported, (report) => this.#onReport(report));
-    this.#runtime.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
+    this.#runtime.onPacked(ModelReported, (report) => this.#onReport(report));
+    this.#runtime.onPacked(ExecutorInventory, (inventory, sender) => {
       if (sender === inventory.executor) this.#onInventory(inventory);
     });
-    this.#runtime.onPacked(ProfileMeasured, wellFormed.profileMeasured, (measured) => {
+    this.#runtime.onPacked(ProfileMeasured, (measured) => {
       const work = this.#works.get(measured.model);
       if (work === undefined || work.spec.number !== measured.number) return;
       work.note(measured);
       this.#advance(work);
     });
-    this.#runtime.onPacked(BatchFinished, plausible(() => ports.clock.now()).finished, ({ thread, batchSize, run }) => {
-      this.#runsSeen++;
-      this.#live.get(modelNumberOf(thread))?.note(ports.clock.now(), bucketOf(thread), batchSize, run);
-    });
+    this.#runtime.onPlausible(
+      BatchFinished,
+      plausible(() => ports.clock.now()).finished,
+      ({ thread, batchSize, run }) => {
+        this.#runsSeen++;
+        this.#live.get(modelNumberOf(thread))?.note(ports.clock.now(), bucketOf(thread), batchSize, run);
+      },
+    );
     this.#timers = [
       ports.clock.every(seconds(2), () => this.#refine()),
       ports.clock.every(millis(500), () => this.#advanceAll()),

@@ -24,7 +24,6 @@ import {
 import { fnv1a, toJson } from "@tutti/wire";
 import type { CatalogModel } from "../runtime/catalog.ts";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { wellFormed } from "../runtime/well-formed.ts";
 import { batchSizesOf } from "../runtime/profile-plan.ts";
 
 export interface RunTimePublisherOptions {
@@ -72,7 +71,7 @@ export class RunTimePublisher {
   constructor(options: RunTimePublisherOptions) {
     this.#options = options;
     const { runtime, clock } = options;
-    runtime.onPacked(AloneMeasured, wellFormed.aloneMeasured, ({ thread, samples, batches, pairs = [] }) =>
+    runtime.onPacked(AloneMeasured, ({ thread, samples, batches, pairs = [] }) =>
       this.#note(thread, (runTimeStats, now) => {
         this.#samples += samples.length;
         for (const sample of samples) runTimeStats.note(now, sample);
@@ -80,12 +79,12 @@ export class RunTimePublisher {
         for (const { once, again } of pairs) runTimeStats.notePair(now, once, again);
       }),
     );
-    runtime.onPacked(AppsCounted, wellFormed.appsCounted, ({ thread, apps }) =>
+    runtime.onPacked(AppsCounted, ({ thread, apps }) =>
       this.#note(thread, (runTimeStats, now) => {
         for (const { app, count } of apps) runTimeStats.count(now, app, count);
       }),
     );
-    runtime.onPacked(AppsNamed, wellFormed.appsNamed, ({ apps }) => this.#hear(apps));
+    runtime.onPacked(AppsNamed, ({ apps }) => this.#hear(apps));
     this.#timer = clock.every(TURN_EVERY, () => this.#onTurn());
   }
 

@@ -3,7 +3,6 @@ import { IdleAsked, IdleGiven } from "@tutti/protocol";
 import { type Grant, type RankThread, giveIdleTime, idleDelayOf } from "@tutti/scheduling";
 import { type ActorKey, type GpuId, type Instant, after, micros } from "@tutti/units";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { wellFormed } from "../runtime/well-formed.ts";
 
 /** Gives executors idle time for isolated runs (docs/algorithms.md, B9), and counts the delays that this causes. */
 export class IdleTimeBroker {
@@ -22,7 +21,7 @@ export class IdleTimeBroker {
     readonly onGiven: () => void;
   }) {
     const { runtime, clock } = options;
-    runtime.onPacked(IdleAsked, wellFormed.idleAsked, (asked, sender) => {
+    runtime.onPacked(IdleAsked, (asked, sender) => {
       const lead = options.leading();
       if (lead === undefined || asked.executor !== sender || asked.epoch !== lead.rank.epoch) return;
       this.#asked++;

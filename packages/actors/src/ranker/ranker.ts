@@ -58,7 +58,6 @@ import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import { PlacementWatcher } from "../runtime/placement-watcher.ts";
 import { plausible } from "../runtime/plausible.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
-import { wellFormed } from "../runtime/well-formed.ts";
 import { StandbyState } from "./standby-state.ts";
 import { LeaderStepDown } from "./leader-step-down.ts";
 import { IdleTimeBroker } from "./idle-time-broker.ts";
@@ -257,10 +256,10 @@ class Ranker implements Actor, RankEffects {
 
   #listen(): void {
     const { reader } = this.#runtime;
-    this.#runtime.onPacked(CandidateOffered, this.#plausible.candidate, (candidate, sender) =>
+    this.#runtime.onPlausible(CandidateOffered, this.#plausible.candidate, (candidate, sender) =>
       this.#offer(candidate, sender),
     );
-    this.#runtime.onPacked(GrantAnswered, this.#plausible.answer, (answer) => {
+    this.#runtime.onPlausible(GrantAnswered, this.#plausible.answer, (answer) => {
       if (answer.epoch !== this.#epoch) return;
       const at = this.#now();
       const granted = this.#granted.get(answer.gpu);
@@ -274,12 +273,12 @@ class Ranker implements Actor, RankEffects {
     reader.on(LeaderAnswered, ({ epoch }, sender) => {
       if (sender === this.#lease.leader?.key) this.#detector.answered(epoch);
     });
-    this.#runtime.onPacked(GpuFreed, this.#plausible.freed, (freed, sender) => {
+    this.#runtime.onPlausible(GpuFreed, this.#plausible.freed, (freed, sender) => {
       if (!this.#isForUs(freed.epoch)) return;
       if (this.#rank === undefined) this.#standbyState.freed(freed, sender);
       else if (this.#gpus.get(freed.gpu) === sender) this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
     });
-    this.#runtime.onPacked(GpuJoined, wellFormed.gpuJoined, ({ executor, epoch, gpus }, sender) => {
+    this.#runtime.onPacked(GpuJoined, ({ executor, epoch, gpus }, sender) => {
       if (sender !== executor || !this.#isForUs(epoch)) return;
       if (this.#rank === undefined) return this.#standbyState.joined(executor, gpus);
       for (const gpu of gpus) if (gpu.subCluster === this.#config.subCluster) this.#onGpu(executor, gpu);

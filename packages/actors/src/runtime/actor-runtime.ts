@@ -1,6 +1,14 @@
 import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
 import type { Stop } from "@tutti/ports/clock";
-import { Heartbeat, type MessageType, type Role, StatsReported, type Subjects, subjectsOf } from "@tutti/protocol";
+import {
+  type CheckedMessage,
+  Heartbeat,
+  type MessageType,
+  type Role,
+  StatsReported,
+  type Subjects,
+  subjectsOf,
+} from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
 import { ALWAYS, type ActorKey, type Instant, actorToken, after, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
@@ -10,7 +18,6 @@ import { PeerRegistry, type PeerWatcher } from "./peer-registry.ts";
 import { Outbox, type Urgency } from "./outbox.ts";
 import { PROBE_EVERY, PeerProbes } from "./peer-probes.ts";
 import type { ActorConfig, ActorPorts } from "./ports.ts";
-import { wellFormed } from "./well-formed.ts";
 
 export interface ActorRuntimeOptions extends PeerWatcher {
   readonly role: Role;
@@ -66,21 +73,26 @@ export class ActorRuntime {
     this.#outbox = new Outbox(ports.bus, ports.clock, config.key, config.gatherFor);
     this.stallDetector = ports.stallDetector ?? new BrokerStallDetector(ports.bus, ports.clock, AWAKE_WITHIN);
     this.registry = new PeerRegistry(ports.clock, config.peerTimeout, options, this.stallDetector);
-    this.onPacked(Heartbeat, wellFormed.heartbeat, (beat, sender) => {
+    this.onPacked(Heartbeat, (beat, sender) => {
       if (sender !== beat.key || sender === config.key) return;
       if (beat.link !== undefined && beat.host === config.host) ports.links?.hear(beat);
       this.registry.hear(beat);
     });
   }
 
-  /** Like `reader.on`, for messages that can carry any value. A malformed one is counted and dropped (T8). */
-  onPacked<T extends object>(
+  /** Like `reader.on`, for packed messages, which can carry any value. A malformed one is counted and dropped (T8). */
+  onPacked<T extends object>(type: CheckedMessage<T>, handler: (value: T, sender: ActorKey) => void): void {
+    this.onPlausible(type, type.accepts, handler);
+  }
+
+  /** Like `reader.on`, for messages whose values can be impossible. Such a one is counted and dropped (T8). */
+  onPlausible<T extends object>(
     type: MessageType<T>,
-    isWellFormed: (value: T) => boolean,
+    isPlausible: (value: T) => boolean,
     handler: (value: T, sender: ActorKey) => void,
   ): void {
     this.reader.on(type, (value, sender) => {
-      if (isWellFormed(value)) return handler(value, sender);
+      if (isPlausible(value)) return handler(value, sender);
       this.faults++;
       this.log.warn({ message: type.name, sender: actorToken(sender) }, "dropped a malformed message");
     });

@@ -13,5 +13,3 @@ export { batchSizesOf } from "./profile-plan.ts";
 export { randomRow } from "./random-row.ts";
 export { reserve } from "./reserve.ts";
 export { RouteWatcher } from "./route-watcher.ts";
-export { wellFormed } from "./well-formed.ts";
-export { areShares } from "./well-formed-shares.ts";

@@ -12,8 +12,7 @@ const LEADERS_MAX = 1_024;
 function watch() {
   const handlers = new Map<unknown, (told: never, sender: ActorKey) => void>();
   const runtime = {
-    onPacked: (type: unknown, _: unknown, handler: (told: never, sender: ActorKey) => void) =>
-      handlers.set(type, handler),
+    onPacked: (type: unknown, handler: (told: never, sender: ActorKey) => void) => handlers.set(type, handler),
   } as unknown as ActorRuntime;
   const clock = new VirtualClock();
   const heard: Leader[] = [];

@@ -12,7 +12,6 @@ import { type Store, isStoreFailure } from "@tutti/ports/store";
 import { type ActorKey, type Instant, after, millis } from "@tutti/units";
 import { rankerIn } from "./ranker-lease.ts";
 import type { ActorRuntime } from "./actor-runtime.ts";
-import { wellFormed } from "./well-formed.ts";
 
 export interface Leader {
   readonly key: ActorKey;
@@ -56,10 +55,10 @@ export class LeaderWatch {
 
   constructor(options: LeaderWatchOptions) {
     this.#options = options;
-    options.runtime.onPacked(RankerAnnounced, wellFormed.rankerAnnounced, (leader, sender) => {
+    options.runtime.onPacked(RankerAnnounced, (leader, sender) => {
       if (sender === leader.key) this.hear(leader);
     });
-    options.runtime.onPacked(LeadExpected, wellFormed.leadExpected, (expected, sender) => {
+    options.runtime.onPacked(LeadExpected, (expected, sender) => {
       if (sender === expected.key) this.#expect(expected);
     });
   }

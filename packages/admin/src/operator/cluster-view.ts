@@ -1,5 +1,4 @@
 /** The cluster as an operator's command hears it: each actor's last heartbeat, and its reports of the last seconds. */
-import { wellFormed } from "@tutti/actors";
 import type { Bus } from "@tutti/ports/bus";
 import { DEFAULT_SUB_CLUSTER, Heartbeat, type Role, StatsReported, subjectsOf } from "@tutti/protocol";
 import type { ActorKey, GpuId } from "@tutti/units";
@@ -64,7 +63,7 @@ export class ClusterView {
     this.#clock = clock;
     this.#reader = new FrameReader()
       .on(Heartbeat, (beat, sender) => {
-        if (beat.key === sender && wellFormed.heartbeat(beat)) this.hearBeat(beat);
+        if (beat.key === sender && Heartbeat.accepts(beat)) this.hearBeat(beat);
       })
       .on(StatsReported, (stats, sender) => {
         if (stats.key === sender && isReport(stats)) this.hearStats(stats);

@@ -11,7 +11,6 @@ import {
   type ProcessOrder,
   ProcessOrdered,
   subjectsOf,
-  wellFormedAdmin,
 } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, type ActorKey, actorKey, micros } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
@@ -52,15 +51,15 @@ export class OperatorLink {
     this.#times = { silenceMs: SILENCE_MS, repeatMs: REPEAT_MS, renewMs: RENEW_MS, ...times };
     const reader = new FrameReader()
       .on(AgentAnswered, (answer) => {
-        if (!wellFormedAdmin.agentAnswered(answer)) return;
+        if (!AgentAnswered.accepts(answer)) return;
         if (this.#agents.size < AGENTS_MAX || this.#agents.has(answer.agent)) this.#agents.set(answer.agent, answer);
         this.#onAgent();
       })
       .on(OrderProgressed, (progress) => {
-        if (wellFormedAdmin.orderProgressed(progress)) this.#orders.get(progress.ask)?.(progress);
+        if (OrderProgressed.accepts(progress)) this.#orders.get(progress.ask)?.(progress);
       })
       .on(LogsTold, (told) => {
-        if (wellFormedAdmin.logsTold(told)) this.#logs.get(told.ask)?.(told);
+        if (LogsTold.accepts(told)) this.#logs.get(told.ask)?.(told);
       });
     this.#subscription = bus.subscribe(
       this.#subjects.operator(this.#key),

@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { wellFormed } from "@tutti/actors";
 import { type ListedModel, ModelRegistry } from "@tutti/client";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { ScalingAdvised, StatsReported, subjectsOf } from "@tutti/protocol";
@@ -255,7 +254,7 @@ function followAdvice(
   if (scaling === undefined) return undefined;
   const plan = new PlanWatch(store);
   const reader = new FrameReader().on(ScalingAdvised, (advised) => {
-    if (wellFormed.scalingAdvised(advised)) scaling.hear(advised, plan);
+    if (ScalingAdvised.accepts(advised)) scaling.hear(advised, plan);
   });
   const advice = control.subscribe(subjectsOf(CLUSTER).advice, (delivery) => void reader.read(delivery.payload));
   return {

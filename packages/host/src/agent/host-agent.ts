@@ -14,11 +14,11 @@ import {
   type LogLine,
   LogsAsked,
   LogsTold,
+  type CheckedMessage,
   type MessageType,
   OrderProgressed,
   ProcessOrdered,
   subjectsOf,
-  wellFormedAdmin,
 } from "@tutti/protocol";
 import type { ActorKey, Instant } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
@@ -105,19 +105,15 @@ export class HostAgent {
 
   #createReader(): FrameReader {
     const reader = new FrameReader();
-    const on = <T extends object>(
-      type: MessageType<T>,
-      isWellFormed: (value: T) => boolean,
-      handler: (value: T, sender: ActorKey) => void,
-    ): void => {
+    const on = <T extends object>(type: CheckedMessage<T>, handler: (value: T, sender: ActorKey) => void): void => {
       reader.on(type, (value, sender) => {
-        if (isWellFormed(value)) handler(value, sender);
+        if (type.accepts(value)) handler(value, sender);
         else this.faults++;
       });
     };
-    on(AgentsAsked, wellFormedAdmin.agentsAsked, ({ ask }, operator) => this.#present(ask, operator));
-    on(ProcessOrdered, wellFormedAdmin.processOrdered, (order, operator) => this.#onOrder(order, operator));
-    on(LogsAsked, wellFormedAdmin.logsAsked, (asked, operator) => this.#onLogs(asked, operator));
+    on(AgentsAsked, ({ ask }, operator) => this.#present(ask, operator));
+    on(ProcessOrdered, (order, operator) => this.#onOrder(order, operator));
+    on(LogsAsked, (asked, operator) => this.#onLogs(asked, operator));
     return reader;
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { wellFormed } from "./well-formed.ts";
+import { ExecutorInventory, ScalingAdvised, RankerAnnounced, LeadExpected, GpuJoined } from "./rare-messages.ts";
 
 const AT = 1_790_000_000_000_000;
 const MODEL = { number: 3, version: "1", memoryBytes: 5_000_000 };
@@ -52,9 +52,17 @@ const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
   ],
 };
 
+const TYPES = {
+  executorInventory: ExecutorInventory,
+  scalingAdvised: ScalingAdvised,
+  rankerAnnounced: RankerAnnounced,
+  leadExpected: LeadExpected,
+  gpuJoined: GpuJoined,
+};
+
 test("messages about sub-clusters and memory are believed as their senders write them, and in no other form (T8)", () => {
   for (const [name, good] of Object.entries(GOOD)) {
-    const check = wellFormed[name as keyof typeof GOOD] as (value: unknown) => boolean;
+    const check = TYPES[name as keyof typeof GOOD].accepts;
     expect(check(good), name).toBe(true);
     for (const [key, value] of BAD[name as keyof typeof GOOD])
       expect(check({ ...good, [key]: value }), `${name}.${key}: ${String(value)}`).toBe(false);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { wellFormed } from "./well-formed.ts";
+import { SamplesWanted, IdleAsked, IdleGiven, AloneMeasured, AppsCounted, AppsNamed } from "./sample-messages.ts";
 
 const AT = 1_790_000_000_000_000;
 const GOOD = {
@@ -58,9 +58,18 @@ const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
   ],
 };
 
+const TYPES = {
+  samplesWanted: SamplesWanted,
+  idleAsked: IdleAsked,
+  idleGiven: IdleGiven,
+  aloneMeasured: AloneMeasured,
+  appsCounted: AppsCounted,
+  appsNamed: AppsNamed,
+};
+
 test("messages about running times are believed as their senders write them, and in no other form (T8)", () => {
   for (const [name, good] of Object.entries(GOOD)) {
-    const check = wellFormed[name as keyof typeof GOOD] as (value: unknown) => boolean;
+    const check = TYPES[name as keyof typeof GOOD].accepts;
     expect(check(good), name).toBe(true);
     for (const [key, value] of BAD[name as keyof typeof GOOD])
       expect(check({ ...good, [key]: value }), `${name}.${key}: ${String(value)}`).toBe(false);
