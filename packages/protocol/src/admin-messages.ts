@@ -3,7 +3,6 @@
  * (`tutti up`, `tutti run`). Answers go to the asker's own subject, so an agent needs no permission on anybody's inbox.
  * `ask` is the asker's number for one question; a repeated question changes nothing.
  */
-import type { Instant } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 import { type Static, schema } from "./schema.ts";
 import { ROLES } from "./subjects.ts";
@@ -139,7 +138,7 @@ export const LogsAsked = packed(
 export type LogsAsked = MessageOf<typeof LogsAsked>;
 
 const LogLine = schema.record({
-  at: schema.whole<Instant>(0, Number.MAX_SAFE_INTEGER),
+  at: schema.moment,
   text: schema.text(LOG_LINE_LENGTH_MAX),
 });
 export type LogLine = Static<typeof LogLine>;

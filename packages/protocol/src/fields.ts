@@ -81,10 +81,8 @@ export function packed<F extends SchemaFields>(
   declaration: Declaration & { readonly also?: (value: RecordOf<F>) => boolean },
 ): CheckedMessage<RecordOf<F>> {
   const { also, ...rest } = declaration;
-  const isRecord = schema.record(fields);
-  const accepts =
-    also === undefined ? isRecord : (value: unknown): value is RecordOf<F> => isRecord(value) && also(value);
-  return { ...rest, fields: undefined, accepts };
+  const record = schema.record(fields);
+  return { ...rest, fields: undefined, accepts: also === undefined ? record : schema.also(record, also) };
 }
 /** A packed message whose readers check what they use of it. */
 export const unchecked = <Value>(declaration: Declaration): MessageType<Value> => ({

@@ -15,56 +15,34 @@
  *   PL5. The accelerators of one executor share its process and its memory, so they move together: the executor belongs
  *        to the sub-cluster of its lowest-numbered accelerator.
  */
-import { GPUS_MAX, type GpuId, type Instant } from "@tutti/units";
-import { MODELS_MAX, isName } from "./limits.ts";
+import { GPUS_MAX } from "@tutti/units";
+import { MODELS_MAX } from "./limits.ts";
+import { type Static, schema } from "./schema.ts";
 
-export interface Placement {
-  /** Number of the placement, which rises with each change. */
-  readonly epoch: number;
-  readonly madeAt: Instant;
-  readonly models: readonly PlacedModel[];
-  readonly gpus: readonly PlacedGpu[];
-}
-export interface PlacedModel {
-  readonly number: number;
-  readonly subCluster: string;
-  readonly next?: string;
-}
-export interface PlacedGpu {
-  readonly gpu: GpuId;
-  readonly subCluster: string;
-}
+const PlacedModel = schema.also(
+  schema.record({ number: schema.model, subCluster: schema.name, next: schema.optional(schema.name) }),
+  ({ subCluster, next }) => next !== subCluster,
+);
+export type PlacedModel = Static<typeof PlacedModel>;
+
+const PlacedGpu = schema.record({ gpu: schema.gpu, subCluster: schema.name });
+export type PlacedGpu = Static<typeof PlacedGpu>;
+
+/** Validates what readers rely on (T8): no duplicates, and only valid names. */
+export const isPlacement = schema.also(
+  schema.record({
+    /** Number of the placement, which rises with each change. */
+    epoch: schema.count,
+    madeAt: schema.moment,
+    models: schema.list(PlacedModel, MODELS_MAX),
+    gpus: schema.list(PlacedGpu, GPUS_MAX),
+  }),
+  ({ models, gpus }) =>
+    new Set(models.map(({ number }) => number)).size === models.length &&
+    new Set(gpus.map(({ gpu }) => gpu)).size === gpus.length,
+);
+export type Placement = Static<typeof isPlacement>;
 
 export const DEFAULT_SUB_CLUSTER = "main";
 /** Key in the bucket of plans. */
 export const PLACEMENT_KEY = "placement";
-
-const isText = (value: unknown): value is string => typeof value === "string" && isName(value);
-const isWhole = (value: unknown, below: number): boolean =>
-  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < below;
-const isListOf = (value: unknown, max: number, isItem: (item: Readonly<Record<string, unknown>>) => boolean): boolean =>
-  Array.isArray(value) &&
-  value.length <= max &&
-  value.every((item) => typeof item === "object" && item !== null && isItem(item as Readonly<Record<string, unknown>>));
-
-/** Validates what readers rely on (T8): no duplicates, and only valid names. */
-export function isPlacement(value: unknown): value is Placement {
-  if (typeof value !== "object" || value === null) return false;
-  const { epoch, madeAt, models, gpus } = value as { readonly [K in keyof Placement]?: unknown };
-  const isShaped =
-    isWhole(epoch, Number.MAX_SAFE_INTEGER) &&
-    isWhole(madeAt, Number.MAX_SAFE_INTEGER) &&
-    isListOf(
-      models,
-      MODELS_MAX,
-      ({ number, subCluster, next }) =>
-        isWhole(number, 2 ** 26) && isText(subCluster) && (next === undefined || (isText(next) && next !== subCluster)),
-    ) &&
-    isListOf(gpus, GPUS_MAX, ({ gpu, subCluster }) => isWhole(gpu, GPUS_MAX) && isText(subCluster));
-  if (!isShaped) return false;
-  const { models: placed, gpus: owned } = value as Placement;
-  return (
-    new Set(placed.map(({ number }) => number)).size === placed.length &&
-    new Set(owned.map(({ gpu }) => gpu)).size === owned.length
-  );
-}

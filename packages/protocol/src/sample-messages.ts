@@ -3,7 +3,6 @@
  * marks requests of batches that it dispatches. The executor runs them again by themselves, in idle time that the
  * ranker gives it, and sends their times to the profiler. Any of them may be lost: they inform averages.
  */
-import type { Instant } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 import { schema } from "./schema.ts";
 
@@ -65,8 +64,8 @@ export const IdleGiven = packed(
     gpu: schema.gpu,
     epoch: schema.count,
     grantSeq: schema.count,
-    validUntil: schema.whole<Instant>(0, Number.MAX_SAFE_INTEGER),
-    until: schema.whole<Instant>(0, Number.MAX_SAFE_INTEGER),
+    validUntil: schema.moment,
+    until: schema.moment,
   },
   { tag: 94, name: "idle-given", from: "ranker", to: "executor", repair: "the executor says anew when it is free" },
 );

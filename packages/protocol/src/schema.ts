@@ -58,6 +58,10 @@ const optional = <T>(schema: Schema<T>): OptionalSchema<T> =>
     { isOptional: true as const },
   );
 
+/** A schema with a rule between its parts. */
+const also = <T>(one: Schema<T>, holds: (value: T) => boolean): Schema<T> =>
+  where((value) => one(value) && holds(value));
+
 const oneOf = <const T extends string>(choices: readonly T[]): Schema<T> =>
   where((value) => (choices as readonly unknown[]).includes(value));
 
@@ -65,7 +69,7 @@ const text = (lengthMax = Infinity): Schema<string> =>
   where((value) => typeof value === "string" && value.length <= lengthMax);
 
 export const schema = {
-  ...{ record, list, optional, oneOf, whole, between, text },
+  ...{ record, list, optional, also, oneOf, whole, between, text },
   flag: where<boolean>((value) => typeof value === "boolean"),
   /** A count, sequence, term or epoch: up to 2^53. */
   count: whole(0, Number.MAX_SAFE_INTEGER),
@@ -73,6 +77,8 @@ export const schema = {
   finite: where<number>((value) => Number.isFinite(value)),
   /** NEVER and ALWAYS are instants too. */
   instant: where<Instant>((value) => typeof value === "number" && Math.floor(value) === value),
+  /** An instant that comes. */
+  moment: whole<Instant>(0, Number.MAX_SAFE_INTEGER),
   /** A time that may be NEVER. */
   micros: where<Micros>((value) => typeof value === "number" && Math.floor(value) === value && value >= 0),
   /** A time that ends. */
@@ -83,6 +89,8 @@ export const schema = {
   gpu: whole<GpuId>(0, GPUS_MAX - 1),
   thread: whole<ThreadId>(0, 2 ** 32 - 1),
   batch: whole<BatchId>(0, Number.MAX_SAFE_INTEGER),
+  /** Number of a model: thread ids, number × 64 + bucket, are 32 bits wide. */
+  model: whole(0, 2 ** 26 - 1),
   bucket: whole(0, BUCKETS_MAX - 1),
   batchSize: whole(1, BATCH_SIZE_MAX),
   /** FNV-1a of an application's name. */
