@@ -16,7 +16,8 @@ import {
   readCredentials,
   usersOf,
 } from "@tutti/bus-nats";
-import { AuthDirectory, createAuthority } from "@tutti/admin/auth";
+import { AuthDirectory } from "@tutti/admin/auth";
+import { createAuthority } from "@tutti/admin/certificates";
 import { OUR_PAYLOAD_BYTES_MAX } from "@tutti/protocol";
 import { afterEach, describe, expect, test } from "vitest";
 import { tutti } from "../e2e/tutti-up.ts";

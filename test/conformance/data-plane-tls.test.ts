@@ -1,5 +1,5 @@
 import { connect as connectPlain } from "node:net";
-import { createAuthority, signServer } from "@tutti/admin/auth";
+import { createAuthority, signServer } from "@tutti/admin/certificates";
 import type { DataClient, DataServer, PullOutcome } from "@tutti/ports/pull";
 import { TcpDataClient, type TcpDataServer, serveTcp } from "@tutti/pull-tcp";
 import { actorKey } from "@tutti/units";

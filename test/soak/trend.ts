@@ -50,8 +50,9 @@ export function trendOf(samples: readonly Sample[], fromS: number): Trend | unde
 export function grows(samples: readonly Sample[], fromS: number, allowed: number): boolean {
   const whole = trendOf(samples, fromS);
   if (whole === undefined || !isGrowth(whole, allowed)) return false;
-  const half = trendOf(samples, fromS + whole.seconds / 2);
-  return half === undefined || isGrowth(half, allowed / 2);
+  const half = trendOf(samples, samples.at(-1)!.atS - whole.seconds / 2);
+  // A half knows the slope less well than the whole: it acquits only where the slope is surely less.
+  return half === undefined || half.slope + ERRORS * half.error >= whole.slope || isGrowth(half, allowed / 2);
 }
 
 const isGrowth = ({ slope, error, seconds }: Trend, allowed: number): boolean =>

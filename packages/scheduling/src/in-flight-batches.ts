@@ -72,7 +72,7 @@ export class InFlightBatches {
   }
   /** Batches in flight of one executor, oldest first. */
   ofExecutor(executor: ActorKey): BatchId[] {
-    return this.all()
+    return this.#all()
       .filter((b) => b.grant.executor === executor)
       .map((b) => b.batchId);
   }
@@ -84,15 +84,21 @@ export class InFlightBatches {
     this.#withdrawWhere((request) => request.ingress === ingress);
   }
 
+  /** Calls back for each batch, in no order; batches may be released meanwhile. */
+  forEach(visit: (batch: DispatchedBatch) => void): void {
+    if (this.#size === 0) return;
+    for (const batch of this.#recent) if (batch !== undefined) visit(batch);
+    for (const batch of this.#older.values()) visit(batch);
+  }
+
   /** All batches, the oldest first. */
-  all(): DispatchedBatch[] {
-    if (this.#size === 0) return [];
+  #all(): DispatchedBatch[] {
     const recent = this.#recent.filter((batch) => batch !== undefined);
     return [...this.#older.values(), ...recent].sort((a, b) => a.batchId - b.batchId);
   }
 
   #withdrawWhere(isWithdrawn: (request: Request) => boolean): void {
-    for (const { batchId, requests } of this.all()) {
+    for (const { batchId, requests } of this.#all()) {
       for (const request of requests) {
         if (!isWithdrawn(request)) continue;
         const withdrawn = this.#withdrawn.get(batchId);
@@ -104,7 +110,7 @@ export class InFlightBatches {
 
   #sweep(now: Instant): void {
     this.#sweepDue = Infinity;
-    for (const { batchId, requests } of this.all()) {
+    for (const { batchId, requests } of this.#all()) {
       const lastDeadline = requests[requests.length - 1]!.deadline;
       if (lastDeadline < now) this.release(batchId);
       else this.#sweepDue = Math.min(this.#sweepDue, lastDeadline);

@@ -60,7 +60,7 @@ export interface Grant {
   validUntil: Instant;
 }
 
-/** A batch on its way to an executor. The receiver may keep it, but not change it. */
+/** A batch on its way to an executor. Its receiver may keep it, and change only `askAt` and `askings`. */
 export interface DispatchedBatch {
   batchId: BatchId;
   thread: ThreadId;

@@ -35,8 +35,9 @@ export const inFlight = (model: ModelThread): number => model.inFlightBatches.si
 /** A batch that is not reported done; undefined: there is none. */
 export const batchInFlight = (model: ModelThread, batchId: BatchId): DispatchedBatch | undefined =>
   model.inFlightBatches.find(batchId);
-/** The batches that are not reported done, the oldest first. */
-export const batchesInFlight = (model: ModelThread): readonly DispatchedBatch[] => model.inFlightBatches.all();
+/** Calls back for each batch that is not reported done; the batch may be refused meanwhile. */
+export const eachInFlight = (model: ModelThread, visit: (batch: DispatchedBatch) => void): void =>
+  model.inFlightBatches.forEach(visit);
 /** The target batch at the rate last measured, for the model's own SLO. */
 export const currentTarget = (model: ModelThread): number => model.targets.forSlo(model.slo);
 /** The last offer that is not voided, for heartbeats; batchSize 0: none. Borrowed. */
@@ -338,7 +339,9 @@ function takeChosen(model: ModelThread): Request[] {
 function putBack(model: ModelThread, batchId: BatchId, out: ModelEffects): void {
   for (const request of model.inFlightBatches.takeBack(batchId) ?? []) {
     const added = model.queue.add(request);
-    if (added === "full") out.refuse(request, "overloaded", Infinity as Micros);
-    else if (added === "added") model.dynamic?.add(request);
+    if (added === "full") {
+      model.shares.dropped(model.now, request);
+      out.refuse(request, "overloaded", Infinity as Micros);
+    } else if (added === "added") model.dynamic?.add(request);
   }
 }

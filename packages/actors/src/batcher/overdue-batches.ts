@@ -1,5 +1,5 @@
 import type { Clock } from "@tutti/ports/clock";
-import { type DispatchedBatch, batchesInFlight } from "@tutti/scheduling";
+import { type DispatchedBatch, eachInFlight } from "@tutti/scheduling";
 import type { Instant } from "@tutti/units";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import type { Dispatcher } from "./dispatcher.ts";
@@ -28,7 +28,7 @@ export class OverdueBatches {
   look(): void {
     const now = this.#options.clock.now();
     for (const { core } of this.#options.threads.values())
-      for (const batch of batchesInFlight(core)) if (batch.askAt <= now) this.#askFor(batch, now);
+      eachInFlight(core, (batch) => batch.askAt <= now && this.#askFor(batch, now));
   }
 
   #askFor(batch: DispatchedBatch, now: Instant): void {

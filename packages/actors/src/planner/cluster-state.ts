@@ -74,25 +74,29 @@ export class ClusterState {
   }
 
   /**
-   * The living executors that have reported an inventory. Of two with the same accelerator the one that came last
-   * counts: the other was killed a moment ago, and is not missed yet.
+   * Inventories of the living executors. Of two with the same accelerator the one that came last counts: the other was
+   * killed a moment ago, and is not missed yet.
    */
-  executors(registry: PeerRegistry): ExecutorToPlace[] {
-    const living = [...this.#inventories.values()].filter(({ executor }) => registry.get(executor) !== undefined);
-    const owners = new Map(living.flatMap(({ executor, gpus }) => gpus.map((gpu) => [gpu, executor])));
-    return living
-      .filter(({ executor, gpus }) => gpus.every((gpu) => owners.get(gpu) === executor))
-      .map(({ executor, gpus, memoryBytesMax, subCluster, models }) => ({
-        key: executor,
-        gpus,
-        memoryBytesMax: memoryBytesMax >= MEMORY_UNBOUNDED ? Infinity : memoryBytesMax,
-        subCluster,
-        loaded: new Set(models.map(({ number }) => number)),
-      }))
-      .sort((a, b) => a.key - b.key);
+  inventories(registry: PeerRegistry): ExecutorInventory[] {
+    const taken = new Set<GpuId>();
+    return [...this.#inventories.values()]
+      .filter(({ executor }) => registry.get(executor) !== undefined)
+      .reverse()
+      .filter(({ gpus }) => {
+        const isFree = !gpus.some((gpu) => taken.has(gpu));
+        if (isFree) for (const gpu of gpus) taken.add(gpu);
+        return isFree;
+      })
+      .sort((a, b) => a.executor - b.executor);
   }
-  inventories(): Iterable<ExecutorInventory> {
-    return this.#inventories.values();
+  executors(registry: PeerRegistry): ExecutorToPlace[] {
+    return this.inventories(registry).map(({ executor, gpus, memoryBytesMax, subCluster, models }) => ({
+      key: executor,
+      gpus,
+      memoryBytesMax: memoryBytesMax >= MEMORY_UNBOUNDED ? Infinity : memoryBytesMax,
+      subCluster,
+      loaded: new Set(models.map(({ number }) => number)),
+    }));
   }
 
   /** Bytes of a model's weights, if an executor has reported them. */

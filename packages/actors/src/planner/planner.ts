@@ -233,7 +233,7 @@ class Planner implements Actor {
         epoch: this.#placementStore.placement?.epoch ?? 0,
         plan: this.#plan,
         models,
-        inventories: this.#cluster.inventories(),
+        inventories: this.#cluster.inventories(this.#runtime.registry),
         reasons: this.#reasons,
         advised: this.#advised,
       }),

@@ -5,4 +5,3 @@ export {
   type TlsFiles,
   writePrivately,
 } from "./auth-directory.ts";
-export { createAuthority, type KeyAndCertificate, signServer } from "./certificates.ts";

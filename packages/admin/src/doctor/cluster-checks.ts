@@ -145,14 +145,15 @@ export function judgeCluster(heard: HeardCluster): Finding[] {
 
 function judgeConnection({ url, serverVersion, warning, payloadMax, connectMs }: HeardCluster): Finding {
   const found = `${url}, nats-server ${serverVersion}, in ${connectMs.toFixed(0)} ms; messages up to ${(payloadMax / 2 ** 20).toFixed(0)} MB`;
-  if (warning !== undefined)
+  if (payloadMax >= PAYLOAD_GOOD) {
+    if (warning === undefined) return { check: "connection", state: "ok", found };
     return { check: "connection", state: "warn", found, why: warning, next: "upgrade the NATS servers, one at a time" };
-  if (payloadMax >= PAYLOAD_GOOD) return { check: "connection", state: "ok", found };
+  }
   return {
     check: "connection",
     state: "warn",
     found,
-    why: "Requests and answers that are larger are refused (TOO_LARGE); a picture of 576 × 576 takes 4 MB.",
+    why: `Requests and answers that are larger are refused (TOO_LARGE); a picture of 576 × 576 takes 4 MB.${warning === undefined ? "" : ` And ${warning}.`}`,
     next: "set max_payload: 8MB on the servers: infra/nats has a configuration, `tutti auth init` writes one",
   };
 }

@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import { type AuthInitOptions, addApp, certificate, init, renew, revoke } from "./auth.ts";
-import { AuthDirectory, createAuthority, signServer } from "@tutti/admin/auth";
+import { AuthDirectory } from "@tutti/admin/auth";
+import { createAuthority, signServer } from "@tutti/admin/certificates";
 
 const root = mkdtempSync(join(tmpdir(), "tutti-auth-unit-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

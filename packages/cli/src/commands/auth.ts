@@ -3,16 +3,9 @@ import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
-import {
-  AuthDirectory,
-  type ServerPlace,
-  type TlsFiles,
-  writePrivately,
-  createAuthority,
-  signServer,
-} from "@tutti/admin/auth";
+import { AuthDirectory, type ServerPlace, type TlsFiles, writePrivately } from "@tutti/admin/auth";
 import { CommandError, usageError } from "@tutti/admin";
-import { parsePort } from "@tutti/host/role";
+import { parsePort } from "@tutti/host";
 
 export interface AuthOptions {
   readonly dir: string;
@@ -108,6 +101,7 @@ export async function certificate(
     certificate: readFileSync(join(dir, "tls", "ca.pem"), "utf8"),
     key: readFileSync(join(dir, "tls", "ca-key.pem"), "utf8"),
   };
+  const { signServer } = await import("./certificates.ts");
   const signed = await signServer(authority, options.hosts.split(","), days);
   const files = writePair(dir, name, signed);
   say(options, files, `${files.cert}\n${files.key}`);
@@ -167,6 +161,7 @@ async function makeCertificates(directory: AuthDirectory): Promise<TlsFiles> {
   const { dir, servers, cluster } = directory;
   mkdirSync(join(dir, "tls"), { recursive: true, mode: 0o700 });
   chmodSync(join(dir, "tls"), 0o700);
+  const { createAuthority, signServer } = await import("./certificates.ts");
   const authority = await createAuthority(cluster, AUTHORITY_DAYS);
   const ca = writePair(dir, "ca", authority).cert;
   const listening = servers.map(({ host }) => host).filter((host) => host !== "0.0.0.0" && host !== "::");

@@ -22,7 +22,7 @@ import { typedCommand, writePage } from "../simulate/page-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { amount, whole } from "@tutti/sim-report/scenarios";
 import { readTrace } from "@tutti/sim-report/trace";
-import { StopSignal } from "@tutti/host/up";
+import { StopSignal } from "@tutti/host";
 
 export interface BenchCommandOptions extends ClusterOptions {
   readonly mix?: string;

@@ -12,9 +12,8 @@ import {
   servedMembers,
   listRepository,
   readModelFile,
-  modelsAsJson,
-  renderModels,
 } from "@tutti/admin/models";
+import { modelsAsJson, renderModels } from "@tutti/admin/model-tables";
 import { readSamples } from "../present/samples.ts";
 
 export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {

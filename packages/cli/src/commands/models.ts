@@ -1,7 +1,7 @@
 import { ModelRegistry } from "@tutti/client";
 import { CommandError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
-import { familiesAsJson, renderFamilies, modelsAsJson, renderModels } from "@tutti/admin/models";
+import { familiesAsJson, renderFamilies, modelsAsJson, renderModels } from "@tutti/admin/model-tables";
 
 /**
  * `tutti models`: lists the models that the cluster should serve, and their states. `--release` first lifts a

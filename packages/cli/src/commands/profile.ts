@@ -2,7 +2,7 @@ import { ModelRegistry } from "@tutti/client";
 import { CommandError, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import type { InterferenceFlags } from "../interference/command.ts";
-import { renderRunTimes } from "@tutti/admin/models";
+import { renderRunTimes } from "@tutti/admin/model-tables";
 import { typedCommand, writePage } from "../simulate/page-file.ts";
 
 export interface ProfileOptions extends ClusterOptions {

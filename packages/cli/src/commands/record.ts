@@ -5,7 +5,7 @@ import { CommandError, EXIT, usageError } from "@tutti/admin";
 import { type Cluster, type ClusterOptions, findCluster } from "@tutti/admin/cluster";
 import { Recorder, TraceWriter } from "@tutti/sim-report/record";
 import { TRACE_FORMAT, TRACE_VERSION } from "@tutti/sim-report/trace";
-import { StopSignal } from "@tutti/host/up";
+import { StopSignal } from "@tutti/host";
 
 export interface RecordCommandOptions extends ClusterOptions {
   readonly out: string;

@@ -1,6 +1,6 @@
 import { type ModelRunTimes, type ModelSpec, threadName } from "@tutti/protocol";
 import { type Column, chart, chartBox, colourOf, escapeHtml, htmlPage, htmlTable, line } from "@tutti/sim-report/page";
-import { appName, shownApps, summaryOf } from "@tutti/admin/models";
+import { appName, shownApps, summaryOf } from "@tutti/admin/model-tables";
 
 interface Row {
   readonly name: string;

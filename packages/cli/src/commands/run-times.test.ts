@@ -3,7 +3,7 @@ import type { ModelRunTimes, ModelSpec } from "@tutti/protocol";
 import { instant, micros, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { runTimesPage } from "./run-times-page.ts";
-import { massesAt, renderRunTimes } from "@tutti/admin/models";
+import { massesAt, renderRunTimes } from "@tutti/admin/model-tables";
 
 const AT = instant(1_000_000_000);
 const spec: ModelSpec = {

@@ -3,7 +3,8 @@ import { type ProcessRole, type Role, ROLES, isRole, NODE_ROLES } from "@tutti/p
 import { type RunningAgent, ProcessLog, keeperOf, startAgent } from "@tutti/host/agent";
 import { EXIT, usageError, didYouMean } from "@tutti/admin";
 import { roleHelp, parseRoleOptions, processArguments, processRoleOf } from "@tutti/host/role";
-import { StopSignal, Supervisor } from "@tutti/host/up";
+import { Supervisor } from "@tutti/host/supervisor";
+import { StopSignal } from "@tutti/host";
 
 /** A stopping actor exits after 9 s at the latest, whatever it still waits for. */
 const STOP_MS = 12_000;

@@ -28,10 +28,10 @@ import {
   provideNats,
   PlanWatch,
   StatusBoard,
-  StopSignal,
   WarmWatch,
   parseUpOptions,
 } from "@tutti/host/up";
+import { StopSignal } from "@tutti/host";
 
 /** Profiling a model on a busy machine takes seconds, and there may be many. */
 const SERVED_MS = 300_000;

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TLSSocket, connect } from "node:tls";
 import { Metadata, type ServiceError, credentials } from "@grpc/grpc-js";
-import { type KeyAndCertificate, createAuthority, signServer } from "@tutti/admin/auth";
+import { type KeyAndCertificate, createAuthority, signServer } from "@tutti/admin/certificates";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { inferenceService } from "../grpc/grpc-front.ts";
 import { GatewayScene } from "../testing/gateway-scene.ts";

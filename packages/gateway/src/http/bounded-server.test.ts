@@ -4,7 +4,7 @@ import type { Server, ServerResponse } from "node:http";
 import { Agent, request } from "node:https";
 import { type Socket, connect } from "node:net";
 import { type TLSSocket, connect as connectTls } from "node:tls";
-import { type KeyAndCertificate, createAuthority, signServer } from "@tutti/admin/auth";
+import { type KeyAndCertificate, createAuthority, signServer } from "@tutti/admin/certificates";
 import { afterEach, beforeAll, expect, test } from "vitest";
 import { listen } from "../listening.ts";
 import { boundedServer } from "./bounded-server.ts";

@@ -3,7 +3,6 @@ export { emptyFolder } from "./empty-folder.ts";
 export * from "./engines.ts";
 export * from "./held.ts";
 export * from "./role-defaults.ts";
-export * from "./option-values.ts";
 export * from "./role-flags.ts";
 export * from "./role-options.ts";
 export * from "./run-process.ts";

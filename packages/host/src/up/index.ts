@@ -8,7 +8,5 @@ export { CLUSTER, provideNats, type ServingNats } from "./nats.ts";
 export { PlanWatch } from "./plan-watch.ts";
 export { type RunDirectory } from "./run-directory.ts";
 export { StatusBoard } from "./status-board.ts";
-export { StopSignal } from "./stop-signal.ts";
-export { Supervisor } from "./supervisor.ts";
 export { parseUpOptions, type UpFlags, type UpOptions } from "./up-options.ts";
 export { WarmWatch } from "./warm-watch.ts";
