@@ -141,7 +141,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "batchers that do not hear each other take their models from one another",
-    file: "actors/src/batcher/model-leases.ts",
+    file: "actors/src/batcher/ownership/model-leases.ts",
     find: `return goneAt !== undefined && goneAt >= since ? now : after(since, this.#options.peerTimeout);`,
     replace: `return now;`,
   },

@@ -5,7 +5,7 @@ import { InMemoryStore } from "@tutti/ports/store";
 import { type ActorKey, type Instant, type Micros, Prng, actorKey, after, instant, micros, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../runtime/catalog.ts";
-import { ModelLeases, type ModelLeasesOptions } from "./model-leases.ts";
+import { ModelLeases, type ModelLeasesOptions } from "./ownership/model-leases.ts";
 import { PullCost } from "./pull-cost.ts";
 
 test("d_data is the slope over the batch size and d_ctrl what remains, so that one round trip is not charged per item", () => {

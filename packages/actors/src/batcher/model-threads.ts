@@ -21,7 +21,7 @@ import type { Dispatcher } from "./dispatcher.ts";
 import { dynamicOf, variationOf } from "./dynamic-models.ts";
 import type { SampleSelector } from "./sample-selector.ts";
 import { shareRulesOf } from "./quota-publisher.ts";
-import { PASSING_TAKES } from "./model-migration.ts";
+import { PASSING_TAKES } from "./ownership/model-migration.ts";
 import { type MeasuredDelays, PullCost } from "./pull-cost.ts";
 import { AT_FIRST, type ThreadEntry, type ThreadTable } from "./thread-table.ts";
 

@@ -3,7 +3,7 @@ import { BUCKET, leaseKeys } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { type ActorKey, type Instant, type Micros, NEVER, after } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import type { Catalog, CatalogModel } from "../runtime/catalog.ts";
+import type { Catalog, CatalogModel } from "../../runtime/catalog.ts";
 import { type Holding, heirsOf } from "./spread.ts";
 
 export interface ModelLeasesOptions {

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { MODEL_LOAD, type OwnedModel } from "./balance.ts";
 import { BALANCE_EVERY, LoadBalancer, STAYS_FOR } from "./load-balancer.ts";
 import { ModelLoads } from "./model-loads.ts";
-import { ThreadTable } from "./thread-table.ts";
+import { ThreadTable } from "../thread-table.ts";
 
 const [self, other, third] = [11, 222, 3333].map(actorKey) as [ActorKey, ActorKey, ActorKey];
 

@@ -1,6 +1,6 @@
 import { type Instant, between, seconds } from "@tutti/units";
 import { MODEL_LOAD } from "./balance.ts";
-import type { ThreadTable } from "./thread-table.ts";
+import type { ThreadTable } from "../thread-table.ts";
 
 /** Weight of the newest second. A burst of one second moves nothing, and a lasting change shows within some seconds. */
 const NEWEST_SHARE = 0.2;

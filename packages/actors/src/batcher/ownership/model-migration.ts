@@ -1,6 +1,6 @@
 import type { Clock } from "@tutti/ports/clock";
 import { type ActorKey, type Instant, type Micros, after, millis, seconds } from "@tutti/units";
-import type { Catalog, CatalogModel } from "../runtime/catalog.ts";
+import type { Catalog, CatalogModel } from "../../runtime/catalog.ts";
 
 /**
  * Models handed on at the same time while the batcher stays. A new owner is cold for a moment, and entirely cold if it

@@ -2,17 +2,17 @@
 import type { Alarm } from "@tutti/ports/clock";
 import { type Heartbeat, ModelOffered } from "@tutti/protocol";
 import { type ActorKey, type Instant, NEVER, after, seconds } from "@tutti/units";
-import type { Catalog, CatalogModel } from "../runtime/catalog.ts";
-import type { ActorConfig, ActorPorts } from "../runtime/ports.ts";
-import type { ActorRuntime } from "../runtime/actor-runtime.ts";
-import type { RankerRouter } from "./ranker-router.ts";
-import type { Dispatcher } from "./dispatcher.ts";
+import type { Catalog, CatalogModel } from "../../runtime/catalog.ts";
+import type { ActorConfig, ActorPorts } from "../../runtime/ports.ts";
+import type { ActorRuntime } from "../../runtime/actor-runtime.ts";
+import type { RankerRouter } from "../ranker-router.ts";
+import type { Dispatcher } from "../dispatcher.ts";
 import { MODEL_LOAD, type OwnedModel } from "./balance.ts";
 import { ModelMigration } from "./model-migration.ts";
 import { LoadBalancer } from "./load-balancer.ts";
 import { ModelLeases } from "./model-leases.ts";
 import type { ModelLoads } from "./model-loads.ts";
-import type { ModelThreads } from "./model-threads.ts";
+import type { ModelThreads } from "../model-threads.ts";
 
 /** How long a leaving batcher waits for others to take its models. After that they inherit them. */
 const LEAVE_WITHIN = seconds(2);
