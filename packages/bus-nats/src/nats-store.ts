@@ -12,7 +12,7 @@ import type { NatsConnection as Connection } from "@nats-io/transport-node";
 import { KvWatch } from "./kv-watch.ts";
 import type { NatsBus } from "./nats-bus.ts";
 import { readFile } from "./read-file.ts";
-import { onceSettled } from "./settling.ts";
+import { HalfMadeStream, onceSettled } from "./settling.ts";
 
 export interface NatsStoreOptions {
   readonly control: { readonly bus: NatsBus; readonly connection: Connection };
@@ -37,6 +37,8 @@ const FILES_TIMEOUT_MS = 10_000;
 export const FILE_BYTES_MAX = 2_147_483_647;
 /** "Wrong last sequence": another writer was faster. Newer servers in a cluster use the second code. */
 const CONFLICT_CODES: readonly number[] = [10071, 10164];
+/** Start of the time of creation that nats-server 2.9 gives of a stream whose store is just being made. */
+const NOT_YET_CREATED = "0001-";
 
 /**
  * The store port on JetStream: KV buckets and one object bucket. They are kept in files, never in memory: revisions
@@ -136,16 +138,23 @@ export class NatsStore implements Store {
   #bucket(name: string): Promise<KV> {
     let bucket = this.#buckets.get(name);
     if (bucket === undefined) {
-      bucket = new Kvm(this.#kv).create(name, {
-        history: 1,
-        storage: StorageType.File,
-        replicas: this.#options.replicas,
-        // Reads go to the stream's leader: a replica may lag, and a starting actor must read the current terms (T5).
-        allow_direct: false,
-      });
+      bucket = this.#open(name);
       this.#buckets.set(name, bucket);
       bucket.catch(() => this.#buckets.delete(name));
     }
+    return bucket;
+  }
+
+  async #open(name: string): Promise<KV> {
+    const bucket = await new Kvm(this.#kv).create(name, {
+      history: 1,
+      storage: StorageType.File,
+      replicas: this.#options.replicas,
+      // Reads go to the stream's leader: a replica may lag, and a starting actor must read the current terms (T5).
+      allow_direct: false,
+    });
+    const { streamInfo } = await bucket.status();
+    if (streamInfo.created.startsWith(NOT_YET_CREATED)) throw new HalfMadeStream(name);
     return bucket;
   }
 

@@ -71,6 +71,8 @@ const GOGC = "400";
 const GOMEMLIMIT = "128MiB";
 const STOP_MS = 5_000;
 const LOG_LINES_KEPT = 30;
+/** First line of what Go prints when a program dies of itself. */
+const CRASH = /^(panic|fatal error|SIG[A-Z]+): /;
 
 /** Starts a nats-server that ends with this process, even if that is killed. Resolves when it answers. */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
@@ -199,6 +201,15 @@ class SpawnedServer implements NatsServer {
     return path;
   }
 
+  /** Keeps the log's last lines; of a crash its reason and the first of its many goroutines. */
+  #keep(line: string): void {
+    if (this.#log.length === LOG_LINES_KEPT) {
+      if (CRASH.test(this.#log[0]!)) return;
+      this.#log.shift();
+    }
+    this.#log.push(line);
+  }
+
   /** Waits for the server's log to name its ports and to report that it is ready. */
   async #ready(child: ChildProcess): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -208,8 +219,7 @@ class SpawnedServer implements NatsServer {
     };
     const lines = createInterface({ input: child.stderr! });
     lines.on("line", (line) => {
-      this.#log.push(line);
-      if (this.#log.length > LOG_LINES_KEPT) this.#log.shift();
+      this.#keep(line);
       this.#options.onLog?.(line);
       if (line.includes("Slow Consumer Detected")) this.#options.onSlowConsumer?.(connectionIn(line), line);
       const port = /Listening for client connections on .*:(\d+)$/.exec(line)?.[1];
