@@ -292,14 +292,19 @@ function addSimulate(program: Command): void {
 }
 
 function addCompare(program: Command): void {
-  inScenario(program.command("compare <scenario.yaml>"))
-    .description("run the same arrivals under several policies")
+  inScenario(program.command("compare [scenario.yaml]"))
+    .description("run the same arrivals under several policies; or the default policy on random mixes of models")
     .option("--policies <a,b,c>", "which, separated by commas", "default,deferred,eager")
     .option("--goodput", "find each one's goodput too: the highest rate with at most 1 % bad for every model")
+    .option("--random <n>", "instead of a scenario: so many random mixes, from --seed on (1000), by goodput")
+    .option("--rivals <a,b,c>", "random: the policies among which the best rival is looked for (default: all)")
     .option("--html <out.html>", "draw them side by side: a page that needs nothing else")
     .option("--json", "print JSON")
     .addHelpText("after", SCENARIOS)
-    .action(async (path: string, options) => (await import("./commands/compare.ts")).compare(path, options));
+    .action(async (path: string | undefined, options) => {
+      if (options.random === undefined) return (await import("./commands/compare.ts")).compare(path, options);
+      return (await import("./commands/compare-random.ts")).compareRandom(path, options);
+    });
 }
 
 const SCENARIOS = `

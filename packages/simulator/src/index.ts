@@ -12,6 +12,7 @@ export type * from "./noise.ts";
 export * from "./part-profile.ts";
 export { type PipelinePlan } from "./pipelines/pipeline-plan.ts";
 export * from "./policies.ts";
+export * from "./random-mix.ts";
 export * from "./run.ts";
 export * from "./story.ts";
 export { type AcceleratorGroup, wholeAccelerators } from "./baselines/whole-accelerators.ts";

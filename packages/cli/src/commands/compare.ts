@@ -25,7 +25,8 @@ interface Run {
 const POLICIES_MAX = 64;
 
 /** `tutti compare <scenario.yaml> --policies a,b,c`: the same arrivals under each policy. */
-export async function compare(path: string, options: CompareOptions): Promise<void> {
+export async function compare(path: string | undefined, options: CompareOptions): Promise<void> {
+  if (path === undefined) throw usageError("name a scenario file, or --random 50 for random mixes");
   const policies = [...new Set(options.policies.split(",").map((policy) => policy.trim()))];
   if (policies.length > POLICIES_MAX) throw usageError(`--policies: ${POLICIES_MAX} are the limit`);
   for (const policy of policies) checkPolicy(policy);

@@ -1,0 +1,135 @@
+import type { ComparedMix } from "@tutti/sim-report";
+import { type Goodput, type Scenario, goodput, policyNamed, randomMix } from "@tutti/simulator";
+import { micros } from "@tutti/units";
+import { renderTable, usageError } from "@tutti/admin";
+import { whole } from "@tutti/sim-report/scenarios";
+import { typedCommand, writePage } from "../simulate/page-file.ts";
+import { Progress } from "../simulate/progress.ts";
+import { Sweep } from "../simulate/sweep.ts";
+
+export interface CompareRandomOptions {
+  readonly random: string;
+  readonly seed?: string;
+  readonly rivals?: string;
+  readonly json?: boolean;
+  readonly html?: string;
+}
+
+/**
+ * Rivals without a parameter to be fitted. Those that come first are seldom beaten by the rest, which are then tried at
+ * one rate only.
+ */
+const RIVALS =
+  "eager,deferred,beta-lambda,timeout:20%,latest,eager-least-latest,clockwork,shepherd,nexus,triton,clipper,orloj";
+const MIXES_MAX = 10_000;
+/** Rate at which a rival is tried before its goodput is searched, as a multiple of the best rival's goodput. */
+const BETTER = 1.01;
+
+/** `tutti compare --random 50`: the default policy beside the best of its rivals, on mixes that nobody chose. */
+export async function compareRandom(path: string | undefined, options: CompareRandomOptions): Promise<void> {
+  if (path !== undefined) throw usageError(`--random draws its own mixes: leave ${path} out`);
+  const mixes = whole("--random", options.random, { min: 1, max: MIXES_MAX });
+  const seed = whole("--seed", options.seed ?? "1000", { min: 0, max: 0xffff_ffff - MIXES_MAX });
+  const rivals = [...new Set((options.rivals ?? RIVALS).split(",").map((policy) => policy.trim()))];
+  for (const rival of rivals) checkRival(rival);
+  await using sweep = new Sweep();
+  const progress = new Progress();
+  let done = 0;
+  const waiting = Array.from({ length: mixes }, (_, i) => randomMix(seed + i));
+  const judged: ComparedMix[] = [];
+  const judgeNext = async (): Promise<void> => {
+    for (let mix = waiting.shift(); mix !== undefined; mix = waiting.shift()) {
+      judged.push(await judge(sweep, mix, rivals));
+      progress.update({ done: ++done, total: mixes, note: `seed ${mix.seed}` });
+    }
+  };
+  try {
+    // The searches of one mix follow one another: as many mixes at once as there are cores.
+    await Promise.all(Array.from({ length: sweep.workers }, judgeNext));
+  } finally {
+    progress.end();
+  }
+  judged.sort((a, b) => a.seed - b.seed);
+  if (options.html !== undefined) {
+    const { mixesPage } = await import("@tutti/sim-report");
+    writePage(options.html, mixesPage({ mixes: judged, rivals, source: typedCommand() }));
+  }
+  process.stdout.write(options.json === true ? `${JSON.stringify(judged)}\n` : textOf(judged));
+}
+
+function checkRival(rival: string): void {
+  try {
+    policyNamed(rival);
+  } catch (error) {
+    throw usageError(`--rivals: ${(error as Error).message}`);
+  }
+}
+
+async function judge(sweep: Sweep, mix: Scenario, rivals: readonly string[]): Promise<ComparedMix> {
+  const bound = await sweep.bound(mix);
+  const search = (policy: string): Promise<Goodput> =>
+    goodput({ ...mix, policy }, (trial) => sweep.run(trial), { arrivalsMin: micros(0), bound });
+  const { goodputRps } = await search("default");
+  let best = { policy: "none", goodputRps: 0 };
+  for (const policy of rivals) {
+    if (best.goodputRps > 0 && !(await isGood(sweep, { ...mix, policy, rate: BETTER * best.goodputRps }))) continue;
+    const found = await search(policy);
+    if (found.goodputRps > best.goodputRps) best = { policy, goodputRps: found.goodputRps };
+  }
+  const rarest = Math.min(...mix.models.map(({ share }) => share));
+  return {
+    seed: mix.seed,
+    gpus: mix.gpus,
+    models: mix.models.length,
+    arrivals: mix.arrivals.process,
+    goodputRps,
+    rival: best.policy,
+    rivalRps: best.goodputRps,
+    boundRps: bound.clairvoyantRps,
+    badLeast: (0.01 * rarest * goodputRps * (mix.duration - mix.warmup)) / 1e6,
+  };
+}
+
+async function isGood(sweep: Sweep, scenario: Scenario): Promise<boolean> {
+  const { streams } = await sweep.run(scenario);
+  return streams.every(({ offered, bad }) => bad <= 0.01 * offered);
+}
+
+function textOf(mixes: readonly ComparedMix[]): string {
+  const rows = mixes.map((mix) => [
+    String(mix.seed),
+    String(mix.gpus),
+    String(mix.models),
+    mix.arrivals,
+    mix.goodputRps.toFixed(0),
+    `${mix.rivalRps.toFixed(0)} (${mix.rival})`,
+    ratio(mix.goodputRps, mix.rivalRps),
+    ratio(mix.goodputRps, mix.boundRps),
+    mix.badLeast.toFixed(0),
+  ]);
+  const head = ["seed", "gpus", "models", "arrivals", "default r/s", "best rival r/s", "÷ rival", "÷ bound", "1 % is"];
+  const line = (name: string, values: number[]): string =>
+    `${name}  worst ${at(values, 0)}, a tenth below ${at(values, 0.1)}, median ${at(values, 0.5)}, best ${at(values, 1)}`;
+  return [
+    renderTable(head, rows),
+    "",
+    line(
+      "default ÷ best rival",
+      mixes.map((mix) => mix.goodputRps / mix.rivalRps),
+    ),
+    line(
+      "default ÷ bound     ",
+      mixes.map((mix) => mix.goodputRps / mix.boundRps),
+    ),
+    "",
+  ].join("\n");
+}
+
+const ratio = (a: number, b: number): string => (b > 0 ? (a / b).toFixed(3) : "–");
+
+/** A quantile of the finite values, by nearest rank. */
+function at(values: readonly number[], quantile: number): string {
+  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+  if (sorted.length === 0) return "–";
+  return sorted[Math.round(quantile * (sorted.length - 1))]!.toFixed(3);
+}

@@ -1,0 +1,54 @@
+/** Random mixes of unlike models: workloads that nobody chose, and so nobody tuned a scheduler to. */
+import { LatencyTable } from "@tutti/profile";
+import { type Micros, Prng, micros, seconds } from "@tutti/units";
+import { BAD_RATE_MAX, staggeredRate } from "./bounds.ts";
+import type { Arrivals, Scenario, ScenarioModel } from "./scenario.ts";
+
+/** Bad requests of the least popular model that a judgement of 1 % rests on, at the rate that is expected. */
+const BAD_LEAST = 50;
+/** Share of the staggered bound that is expected to be served. */
+const EXPECTED_SHARE = 0.6;
+const DURATION_MIN = seconds(20);
+const DURATION_MAX = seconds(600);
+const WARMUP = seconds(1);
+const BATCH_MAX = 64;
+
+/**
+ * Draws a mix: 4 to 32 accelerators, 2 to 10 models with l(b) = α·b + β (α from 0.05 to 20 ms, β from 0.2 to 40 ms),
+ * SLOs from 2 to 10 times l(1), popularity by Zipf with an exponent up to 1, and Poisson arrivals or gaps of Gamma(0.1).
+ * Ranges are drawn evenly by logarithm. The run is so long that 1 % of the least popular model is about 50 requests,
+ * if the cluster serves 0.6 of its staggered bound, within 20 to 600 s.
+ *
+ * @param seed - of the mix and of its arrivals
+ */
+export function randomMix(seed: number): Scenario {
+  const prng = new Prng(seed);
+  const between = (low: number, high: number): number => low * (high / low) ** prng.nextFloat();
+  const gpus = Math.round(between(4, 32));
+  const count = 2 + prng.nextInt(9);
+  const exponent = prng.nextFloat();
+  const arrivals: Arrivals = prng.nextInt(2) === 0 ? { process: "poisson" } : { process: "gamma", shape: 0.1 };
+  const weights = Array.from({ length: count }, (_, i) => (i + 1) ** -exponent);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const models = weights.map((weight, i): ScenarioModel => {
+    const alpha = micros(Math.round(between(50, 20_000)));
+    const beta = micros(Math.round(between(200, 40_000)));
+    const slo = micros(Math.round(between(2, 10) * (alpha + beta)));
+    const batchSizeMax = Math.min(BATCH_MAX, Math.max(1, Math.floor((slo - beta) / alpha)));
+    const profile = LatencyTable.affine({ alpha, beta, batchSizeMax });
+    return { name: `m${i + 1}`, profile, slo, classes: [], share: weight / total };
+  });
+  const mix: Scenario = {
+    ...{ seed, duration: DURATION_MIN, warmup: WARMUP, gpus, policy: "default", gather: "target", rate: 1 },
+    ...{ arrivals, network: NO_DELAYS, models, phases: [] },
+  };
+  return { ...mix, duration: durationOf(mix) };
+}
+
+const NO_DELAYS = { ctrl: 0 as Micros, data: 0 as Micros, respond: 0 as Micros, jitter: 0 };
+
+function durationOf(mix: Scenario): Micros {
+  const rarest = Math.min(...mix.models.map(({ share }) => share));
+  const needed = BAD_LEAST / BAD_RATE_MAX / (rarest * EXPECTED_SHARE * staggeredRate(mix));
+  return micros(Math.round(WARMUP + Math.min(DURATION_MAX, Math.max(DURATION_MIN, 1e6 * needed))));
+}
