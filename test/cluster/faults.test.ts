@@ -181,7 +181,15 @@ test("a batch for an executor that was gone before goes back when it is overdue,
   const writer = new FrameWriter(leader);
   writer.add(GpuGranted, {
     ...{ thread: threadId(1, 0), gpu: gpuId(0), term: leaseOf(cluster, 1).revision, offerSeq: 1e6 },
-    ...{ executor: actorKey(77), epoch, grantSeq: 1e6, freeAt: now, sentAt: now, validUntil: after(now, millis(4)) },
+    ...{
+      executor: actorKey(77),
+      epoch,
+      grantSeq: 1e6,
+      freeAt: now,
+      sentAt: now,
+      validUntil: after(now, millis(4)),
+      scarcity: 0,
+    },
   });
   const to = subjectsOf("main").actor(batcher);
   cluster.network.connect({ name: "leader" }).publish(to, writer.take().slice());

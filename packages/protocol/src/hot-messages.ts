@@ -86,6 +86,7 @@ export const GpuGranted = message({
     freeAt: field.instant,
     sentAt: field.instant,
     validUntil: field.instant,
+    scarcity: field.byte, // the highest that a model reported lately, in 255ths
   },
 });
 export type GpuGranted = MessageOf<typeof GpuGranted>;
@@ -105,6 +106,7 @@ export const GrantAnswered = message({
     grantSeq: field.count,
     used: field.flag,
     freeAt: field.instant, // start + l(b) if used
+    scarcity: field.byte, //  of accelerators, as the model sees it, in 255ths
   },
 });
 export type GrantAnswered = MessageOf<typeof GrantAnswered>;

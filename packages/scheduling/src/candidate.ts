@@ -14,7 +14,7 @@ import { chooseByLength } from "./dynamic/length-choice.ts";
 import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { awaitedStart, withPatience } from "./policy.ts";
-import { spareTime } from "./scarcity.ts";
+import { scarcityOf, spareTime } from "./scarcity.ts";
 
 /** Step to which an early start is rounded, µs, so that it doesn't depend on which update measured the rate. */
 const STEP = 100;
@@ -70,9 +70,10 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
 }
 
 /** Time by which an early start uses only accelerator time that is not scarce, µs. */
-function spare({ prefer, profile, rate, scarcity, now }: ModelThread, batchSize: number): number {
+function spare(model: ModelThread, batchSize: number): number {
+  const { prefer, profile, rate, now } = model;
   if (prefer === "accelerators") return 0;
-  return STEP * Math.round(spareTime(profile, batchSize, rate.perMicroOfSlots(now), scarcity.level) / STEP);
+  return STEP * Math.round(spareTime(profile, batchSize, rate.perMicroOfSlots(now), scarcityOf(model)) / STEP);
 }
 
 function refreshTargets(model: ModelThread): void {

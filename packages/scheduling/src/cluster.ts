@@ -296,10 +296,10 @@ export class Cluster {
     if (this.#tellsAll || this.#lookahead.offers(model, candidate, this.now))
       candidateOffered(this.rank, this.now, candidate);
   }
-  answered(model: number, grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
+  answered(model: number, grant: Grant, used: boolean, freeAt: Instant, offerSeq: number, scarcity: number): void {
     const { thread, term, gpu, grantSeq } = grant;
     this.#lookahead.voided(model);
-    grantAnswered(this.rank, this.now, { thread, term, gpu, grantSeq, used, freeAt, offerSeq });
+    grantAnswered(this.rank, this.now, { thread, term, gpu, grantSeq, used, freeAt, offerSeq, scarcity });
   }
   refused(model: number, request: Request, cause: RefusalCause): void {
     const { now } = this.models[model]!;
@@ -370,8 +370,8 @@ class ModelSink implements ModelEffects {
   offer(candidate: Candidate): void {
     this.#cluster.offered(this.#model, candidate);
   }
-  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
-    this.#cluster.answered(this.#model, grant, used, freeAt, offerSeq);
+  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number, scarcity: number): void {
+    this.#cluster.answered(this.#model, grant, used, freeAt, offerSeq, scarcity);
   }
   dispatch(batch: DispatchedBatch): void {
     this.#cluster.dispatched(this.#model, batch);

@@ -144,7 +144,7 @@ class FaultyCluster {
         const copy = { ...candidate };
         this.send(() => this.toRank({ kind: "candidate-offered", at: this.at, candidate: copy }));
       },
-      answerGrant: ({ thread, term, gpu, grantSeq, epoch }, used, freeAt, offerSeq) => {
+      answerGrant: ({ thread, term, gpu, grantSeq, epoch }, used, freeAt, offerSeq, scarcity) => {
         const answer = {
           kind: "grant-answered" as const,
           at: this.at,
@@ -155,6 +155,7 @@ class FaultyCluster {
           used,
           freeAt,
           offerSeq,
+          scarcity,
         };
         this.send(() => epoch === this.rank.epoch && this.toRank(answer));
       },

@@ -58,6 +58,8 @@ export interface Grant {
   sentAt: Instant;
   /** Last moment at which the grant is accepted; later it is ignored without an answer. */
   validUntil: Instant;
+  /** The highest scarcity of accelerators that any model has reported lately: 0 … 255. */
+  scarcity: number;
 }
 
 /** A batch on its way to an executor. Its receiver may keep it, and change only `askAt` and `askings`. */
@@ -114,8 +116,9 @@ export interface ModelEffects {
    *
    * @param freeAt - when the accelerator is free again, as far as this model knows
    * @param offerSeq - of the newest offer; the answer voids it and all before it
+   * @param scarcity - of accelerators, as this model sees it: 0 … 255
    */
-  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void;
+  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number, scarcity: number): void;
   dispatch(batch: DispatchedBatch): void;
   /** @param feasible - least SLO that would have been met; +Infinity where time was not the cause (a full queue) */
   refuse(request: Request, cause: RefusalCause, feasible: Micros): void;
@@ -135,6 +138,8 @@ export type RankEvent =
       freeAt: Instant;
       /** Offers up to this one are void. */
       offerSeq: number;
+      /** Scarcity of accelerators, as the model sees it: 0 … 255. */
+      scarcity: number;
     }
   | { kind: "gpu-joined"; at: Instant; gpu: GpuId; executor: ActorKey; freeAt: Instant; grantSeq: number }
   /** A completion report, or the answer to `askGpu`; only the newest grantSeq counts. `NEVER`: paused. */

@@ -93,6 +93,9 @@ export class ModelThread {
   /** Adaptive policy, static models: true if a batch may wait for others even when an accelerator is idle. */
   mayWait = true;
 
+  /** The highest scarcity of accelerators that any model had reported when the last grant came: 0 … 255. */
+  scarcityOfOthers = 0;
+
   /** Size of the chosen batch; 0: none. */
   batchSize = 0;
   /** The start that the policy waits for. */

@@ -74,7 +74,14 @@ function thread(more: Partial<ModelThreadConfig> = {}) {
           executor: 7 as ActorKey,
           epoch: 5,
         },
-        ...{ grantSeq: ++grants, freeAt: ALWAYS, sentAt: at as Instant, validUntil: (at + 400) as Instant, ...o },
+        ...{
+          grantSeq: ++grants,
+          freeAt: ALWAYS,
+          sentAt: at as Instant,
+          validUntil: (at + 400) as Instant,
+          scarcity: 0,
+          ...o,
+        },
       };
       send({ kind: "gpu-granted", at: at as Instant, grant });
     },

@@ -26,6 +26,7 @@ import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import { DynamicPart } from "./dynamic/length-choice.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
+import { reportedScarcity } from "./scarcity.ts";
 
 /** Time of the next clock-reached; `NEVER` when no timer is armed. */
 export const nextWakeAt = (model: ModelThread): Instant => model.wakeAt;
@@ -142,6 +143,7 @@ export function modelClockReached(model: ModelThread, at: Instant, out: ModelEff
 export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: ModelEffects): void {
   advance(model, at);
   if (!obey(model, grant)) return;
+  model.scarcityOfOthers = grant.scarcity;
   const headBefore = model.queue.head();
   // d_ctrl counts from the ranker's timer (docs/architecture.md, section 2), so the grant has used a part of it.
   const base = Math.max(at, Math.min(grant.sentAt, at) + model.ctrl) as Instant;
@@ -303,7 +305,7 @@ function obey(model: ModelThread, grant: Grant): boolean {
 /** Answers a grant, which voids all offers so far (M2). */
 function answer(model: ModelThread, grant: Grant, used: boolean, freeAt: Instant, out: ModelEffects): void {
   model.offered.batchSize = 0;
-  out.answerGrant(grant, used, freeAt, model.offered.offerSeq);
+  out.answerGrant(grant, used, freeAt, model.offered.offerSeq, reportedScarcity(model));
 }
 
 function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRun: Micros, out: ModelEffects): void {

@@ -227,6 +227,7 @@ function toEvent(
       used: d > 2,
       freeAt,
       offerSeq,
+      scarcity: c,
     };
   }
   if (what < 14 && last !== undefined)
@@ -341,6 +342,7 @@ test("an accelerator that does not answer is asked again until it does, and serv
     freeAt: 7000 as Instant,
     offerSeq: 0,
     grantSeq: 1,
+    scarcity: 0,
   };
   stepRank(rank, { kind: "grant-answered", at: 6500 as Instant, ...late }, out);
   expect(rank.accelerators.free.min).toBe(Infinity); // too late to count
@@ -363,7 +365,7 @@ test("after a declined grant the accelerator's reports about the one before it c
   };
   const answer = (now: number, used: boolean, freeAt: number): void => {
     const { grantSeq, offerSeq } = grants.at(-1)!;
-    const seqs = { ...gpu, thread: 1 as ThreadId, term: 1, offerSeq, grantSeq };
+    const seqs = { ...gpu, thread: 1 as ThreadId, term: 1, offerSeq, grantSeq, scarcity: 0 };
     stepRank(rank, { kind: "grant-answered", ...at(now), ...seqs, used, freeAt: freeAt as Instant }, out);
   };
   stepRank(rank, { kind: "gpu-joined", ...at(0), ...gpu, freeAt: ALWAYS, grantSeq: 0 }, out);

@@ -20,6 +20,7 @@ import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { Accelerators, NOBODY } from "./accelerators.ts";
 import type { Candidate, RankEffects, RankEvent } from "./messages.ts";
+import { HighestScarcity } from "./highest-scarcity.ts";
 import { ThreadSlots } from "./thread-slots.ts";
 import { WaitingSet } from "./waiting-set.ts";
 
@@ -67,6 +68,7 @@ export class RankThread {
   /** Model timers, by slot; ties by thread id. */
   readonly modelTimers = new IndexedHeap(MODELS_MAX);
   readonly waiting = new WaitingSet(MODELS_MAX);
+  readonly scarcity = new HighestScarcity(MODELS_MAX);
   ctrl: Micros;
   now: Instant = ALWAYS;
   /** Number of offers of models beyond MODELS_MAX, and of reports of accelerators beyond gpusMax. */
@@ -146,6 +148,7 @@ export function grantAnswered(rank: RankThread, at: Instant, answer: Answer): vo
     slot.offerSeq = answer.offerSeq;
     forget(rank, index, slot);
   }
+  if (slot.term === answer.term) rank.scarcity.report(index, answer.scarcity, at);
   const { gpu, grantSeq } = answer;
   const isInFlight = rank.accelerators.grantedTo(gpu) === index && rank.accelerators.grantSeq(gpu) === grantSeq;
   if (!isInFlight) return; // RANK-4
@@ -203,6 +206,7 @@ export function modelGone(rank: RankThread, at: Instant, thread: ThreadId): void
   if (index < 0) return;
   const slot = rank.slots[index]!;
   forget(rank, index, slot);
+  rank.scarcity.forget(index);
   if (slot.grantedGpu >= 0) rank.accelerators.orphan(slot.grantedGpu); // its expiry asks the accelerator
   rank.slotOf.delete(index);
   rank.spareSlots.push(index);
@@ -314,6 +318,7 @@ function grant(rank: RankThread, index: number, gpu: number, out: RankEffects): 
     freeAt,
     sentAt: rank.now,
     validUntil,
+    scarcity: rank.scarcity.at(rank.now),
   });
 }
 

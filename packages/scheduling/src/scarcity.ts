@@ -1,11 +1,17 @@
 /**
  * Scarcity of accelerators, as a model sees it by its own batches. It is the share of their slack that passes while
- * they wait for one. Slack is the time between the start that a batch wants and the last that meets its deadline.
+ * they wait for one. Slack is the time between the start that a batch wants and the last that meets its deadline. A
+ * model also sees it by the requests that it loses: a long run of another model takes all of a short slack at once, and
+ * none of the slack of most batches.
+ *
+ * Models with long SLOs lose nothing themselves where others do. So each reports its scarcity with its answers to
+ * grants, and learns the highest of all with its grants (HighestScarcity).
  *
  * A batch decides by it whether waiting pays (docs/algorithms.md, A6). With accelerators idle, the time that a larger
  * batch would save is useless. Where batches lose much of their slack, all of that time is needed.
  */
 import type { Instant } from "@tutti/units";
+import type { Preference } from "./policy.ts";
 
 /** Number of requests, and time in µs, over which older batches fade. */
 const REQUESTS = 1_024;
@@ -15,14 +21,24 @@ const MEMORY = 5_000_000;
  * all.
  */
 const FULL = 6;
+/** Share of lost requests at which accelerators are fully scarce: half of what a workload at its goodput loses. */
+const LOST_FULL = 0.005;
+/** Scarcity in messages: 0 … 255. */
+const SCARCITY_MAX = 255;
 
 export class Scarcity {
   #share = 0;
   #notedAt = -Infinity;
 
-  /** 0: batches find an accelerator when they want it; 1: the time that waiting saves is needed in full. */
-  get level(): number {
-    const level = FULL * this.#share;
+  /**
+   * 0: batches find an accelerator when they want it; 1: the time that waiting saves is needed in full.
+   *
+   * @param lostShare - share of the latest requests that were lost
+   */
+  level(lostShare: number): number {
+    const byWaits = FULL * this.#share;
+    const byLosses = lostShare / LOST_FULL;
+    const level = byWaits > byLosses ? byWaits : byLosses;
     return level < 1 ? level : 1;
   }
 
@@ -39,6 +55,25 @@ export class Scarcity {
     this.#share += (weight < 1 ? weight : 1) * (share - this.#share);
   }
 }
+
+/** The scarcity that one model sees and hears of; a ModelThread is one. */
+interface Seen {
+  readonly prefer: Preference;
+  readonly scarcity: Scarcity;
+  readonly shares: { readonly lostShare: number };
+  readonly scarcityOfOthers: number;
+}
+
+/** Scarcity of accelerators, the highest that this model or another sees: 0 … 1. */
+export function scarcityOf({ scarcity, shares, scarcityOfOthers }: Seen): number {
+  const own = scarcity.level(shares.lostShare);
+  const others = scarcityOfOthers / SCARCITY_MAX;
+  return own > others ? own : others;
+}
+
+/** Scarcity as a model reports it: 0 … SCARCITY_MAX. A model that always waits in full asks nothing of others. */
+export const reportedScarcity = ({ prefer, scarcity, shares }: Seen): number =>
+  prefer === "accelerators" ? 0 : Math.round(SCARCITY_MAX * scarcity.level(shares.lostShare));
 
 /**
  * Time by which a batch starts before the plan that defers it, µs. It waits only for requests that would save a share

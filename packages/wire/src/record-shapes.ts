@@ -105,6 +105,7 @@ shape(GpuGranted, {
     freeAt: s[7]!,
     sentAt: s[8]!,
     validUntil: s[9]!,
+    scarcity: s[10]!,
   }),
   spread(value, s) {
     s[0] = value.thread;
@@ -117,6 +118,7 @@ shape(GpuGranted, {
     s[7] = value.freeAt;
     s[8] = value.sentAt;
     s[9] = value.validUntil;
+    s[10] = value.scarcity;
   },
 });
 
@@ -130,6 +132,7 @@ shape(GrantAnswered, {
     grantSeq: s[5]!,
     used: s[6]!,
     freeAt: s[7]!,
+    scarcity: s[8]!,
   }),
   spread(value, s) {
     s[0] = value.thread;
@@ -140,6 +143,7 @@ shape(GrantAnswered, {
     s[5] = value.grantSeq;
     s[6] = value.used;
     s[7] = value.freeAt;
+    s[8] = value.scarcity;
   },
 });
 

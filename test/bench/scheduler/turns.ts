@@ -189,6 +189,7 @@ export class ModelHost implements ModelEffects {
         freeAt: records[r + 5]! as Instant,
         sentAt: records[r + 6]! as Instant,
         validUntil: records[r + 7]! as Instant,
+        scarcity: 0, // these models always wait in full, and report none
       };
       const local = this.#localOf.get(modelNumberOf(grant.thread))!;
       this.#current = local;
@@ -308,7 +309,7 @@ export class RankHost {
         const [gpu, grantSeq, freeAt] = [records[r + 4]! as GpuId, records[r + 5]!, records[r + 6]! as Instant];
         this.#freeAt[gpu] = freeAt;
         if (freeAt > at) this.#ends.set(gpu, freeAt);
-        grantAnswered(this.rank, at, { thread, term: TERM, gpu, grantSeq, used: true, freeAt, offerSeq });
+        grantAnswered(this.rank, at, { thread, term: TERM, gpu, grantSeq, used: true, freeAt, offerSeq, scarcity: 0 });
       }
     }
     ring.release();

@@ -1,5 +1,5 @@
 import { type StatsReported, threadName } from "@tutti/protocol";
-import { currentTarget, inFlight, queueLength } from "@tutti/scheduling";
+import { currentTarget, inFlight, queueLength, scarcityOf } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
 import type { ThreadTable } from "./thread-table.ts";
 
@@ -43,7 +43,7 @@ export function batcherFigures(
       marginUs: entry.core.margin.us,
       lateAnswers: entry.core.margin.late,
       // Scarcity of accelerators: 0, dispatch is eager; 1,000, batches wait in full.
-      scarcityPerMille: Math.round(1_000 * entry.core.scarcity.level),
+      scarcityPerMille: Math.round(1_000 * scarcityOf(entry.core)),
       ctrlMeasuredUs: entry.pullCost.ctrl(at),
       delayCapped: entry.pullCost.capped(at) ? 1 : 0,
       // 1: the model could be served but answered nothing, so its threads were restarted.

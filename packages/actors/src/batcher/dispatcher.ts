@@ -139,10 +139,11 @@ export class Dispatcher implements ModelEffects {
       grantSeq,
       used: false,
       freeAt,
+      scarcity: 0,
     });
   }
 
-  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
+  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number, scarcity: number): void {
     this.#coalescer.voided(grant.thread);
     const leader = this.#router.leaders.withEpoch(grant.epoch);
     if (leader === undefined) return;
@@ -155,6 +156,7 @@ export class Dispatcher implements ModelEffects {
       grantSeq: grant.grantSeq,
       used,
       freeAt,
+      scarcity,
     });
   }
 

@@ -44,7 +44,7 @@ test("a grant was due when its candidate was known and due and the accelerator a
   const granted = (more: { freeAt?: Instant; sentAt?: Instant }): number =>
     (coalescer.dueAt({
       ...{ thread: threadId(1, 0), term: 1, offerSeq: 2, gpu: 0 as GpuId, executor: 1 as ActorKey, epoch: 1 },
-      ...{ grantSeq: 1, freeAt: at(0), sentAt: at(20), validUntil: at(30), ...more },
+      ...{ grantSeq: 1, freeAt: at(0), sentAt: at(20), validUntil: at(30), scarcity: 0, ...more },
     }) -
       START) /
     1_000;

@@ -117,7 +117,7 @@ export class WarmupPeers {
     this.grants++;
     const freeAt = after(this.#options.clock.now(), RUN);
     this.#gpus.set(gpu, { freeAt, grantSeq });
-    this.#send(this.#batcher, GrantAnswered, { ...grant, offerSeq, used: true, freeAt });
+    this.#send(this.#batcher, GrantAnswered, { ...grant, offerSeq, used: true, freeAt, scarcity: 0 });
     this.#send(this.#executor, GpuFreed, { gpu, executor, epoch, grantSeq, freeAt });
     this.#offer(thread);
   }

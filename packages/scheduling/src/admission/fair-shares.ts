@@ -119,6 +119,11 @@ export class FairShares {
     return this.#loss.lasts(at);
   }
 
+  /** Share of the latest requests that were lost or refused: 0 … 1. */
+  get lostShare(): number {
+    return this.#loss.share;
+  }
+
   /** Counts an arrival, also one that could not have been served whenever it came. */
   came(request: Classed): void {
     if (request.isOwn !== true) this.#loss.came();

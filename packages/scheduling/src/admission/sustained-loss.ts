@@ -11,7 +11,12 @@ const WINDOW = 2_000_000;
 /** Lost fraction above which overload lasts: ten times the loss of a workload at its goodput. */
 const SHARE = 0.1;
 
+/** Number of requests over which the share of the lost fades. */
+const REQUESTS = 1_024;
+
 export class SustainedLoss {
+  /** Share of the latest requests that were lost: 0 … 1. */
+  share = 0;
   #came = 0;
   #lost = 0;
   #endsAt = -Infinity;
@@ -19,9 +24,11 @@ export class SustainedLoss {
 
   came(): void {
     this.#came++;
+    this.share -= this.share / REQUESTS;
   }
   lost(): void {
     this.#lost++;
+    this.share += 1 / REQUESTS;
   }
 
   /** True if overload lasted in the last whole window. */

@@ -13,6 +13,7 @@ import { canWaitingPay } from "../adaptation.ts";
 import type { ModelEffects, Request } from "../messages.ts";
 import type { ModelThread } from "../model-thread-state.ts";
 import { awaitedStart, withPatience } from "../policy.ts";
+import { scarcityOf } from "../scarcity.ts";
 import type { DynamicProfile } from "./dynamic-profile.ts";
 
 /**
@@ -114,18 +115,14 @@ export function chooseByLength(
 }
 
 /** Part of the SLO by which a batch of the adaptive policy may start earlier than frontrun. */
-function earlyOf(
-  { rate, now, prefer, scarcity }: ModelThread,
-  dynamic: DynamicPart,
-  level: number,
-  place: number,
-): number {
+function earlyOf(model: ModelThread, dynamic: DynamicPart, level: number, place: number): number {
+  const { rate, now, prefer } = model;
   const { likely } = dynamic.profile;
   const { scale } = dynamic.queue;
   const [size, next] = [likely.sizes[place]!, likely.sizes[place + 1]!];
   const perRequest = (scale * likely.expected(level, place)) / size;
   const run = scale * likely.expected(level, place + 1);
-  if (prefer === "latency" && run / next >= scarcity.level * perRequest) return 1;
+  if (prefer === "latency" && run / next >= scarcityOf(model) * perRequest) return 1;
   /** Arrivals per µs of groups of as many requests as would join. */
   const perMicro = (rate.perMicroOfSlots(now) * likely.shareUpTo(level)) / (next - size);
   // Accelerator time is worth more if the batch waits for them: the idle time until they come counts too.
