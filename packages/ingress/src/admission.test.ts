@@ -17,9 +17,9 @@ function refusalOf(kind: BucketRunTimes["kind"], slo: number): string | undefine
     status: { profiles: [[{ batchSize: 1, latency: millis(100) }]] },
     times: { buckets: [times] },
   } as unknown as CatalogModel;
-  const timing = { deadline: after(AT, millis(slo)), slo: millis(slo) };
+  const request = { model, deadline: after(AT, millis(slo)), slo: millis(slo) };
   try {
-    checkFeasible(model, { bucket: 0, units: 0 }, timing, AT, micros(500));
+    checkFeasible(request, { bucket: 0, units: 0 }, AT, micros(500));
     return undefined;
   } catch (error) {
     return (error as { code: string }).code;

@@ -1,4 +1,5 @@
 import type { Delivery } from "@tutti/ports/bus";
+import type { Decoded } from "@tutti/ports/decode";
 import {
   HEADER,
   HEADER_BYTES_MAX,
@@ -16,8 +17,9 @@ import {
   unitsOfLengths,
 } from "@tutti/protocol";
 import { type Instant, type Micros, formatDuration, instant, micros, parseDuration } from "@tutti/units";
-import { type Form, fnv1a, formOf } from "@tutti/wire";
+import { type Form, formOf } from "@tutti/wire";
 import type { CatalogModel } from "@tutti/actors/runtime";
+import type { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
 
 /** Parses `infer.<target>.<app>`; undefined for anything else. The names are not checked yet. */
@@ -41,8 +43,12 @@ export function checkNames({ target, app }: { readonly target: string; readonly 
  *
  * @throws {TuttiError} OVERLOADED naming the limit
  */
-export function checkRoom(pending: PendingRequests, app: string, bytes: number): void {
-  const limit = pending.limitReached(fnv1a(app), bytes);
+export function checkRoom(
+  pending: PendingRequests,
+  { app, appId }: Pick<PendingRequest, "app" | "appId">,
+  bytes: number,
+): void {
+  const limit = pending.limitReached(appId, bytes);
   if (limit === undefined) return;
   const text = {
     requestsMax: `this ingress holds ${pending.size} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
@@ -114,20 +120,15 @@ export function unservedError(model: CatalogModel): TuttiError | undefined {
   return state === "refused" || state === "failed" ? failedError(model) : undefined;
 }
 
-export interface Timing {
-  readonly deadline: Instant;
-  readonly slo: Micros;
-}
+type Timing = Pick<PendingRequest, "deadline" | "slo">;
 
 /**
  * The absolute deadline from `Tutti-Slo` (a duration from arrival), `Tutti-Deadline` (milliseconds since the epoch), or
- * the model's own SLO.
+ * the standard SLO of the model or pipeline.
+ *
+ * @throws {TuttiError} INVALID_INPUT
  */
-export function readTiming(
-  delivery: Delivery,
-  model: { readonly spec: { readonly slo: Micros } },
-  arrivedAt: Instant,
-): Timing {
+export function readTiming(delivery: Delivery, standard: Micros, arrivedAt: Instant): Timing {
   const sloText = delivery.header(HEADER.slo);
   const deadlineText = sloText === undefined ? delivery.header(HEADER.deadline) : undefined;
   if (deadlineText !== undefined) {
@@ -140,7 +141,7 @@ export function readTiming(
     if (deadline - arrivedAt > SLO_US_MAX) throw tooFar();
     return { deadline: instant(deadline), slo: micros(Math.max(0, deadline - arrivedAt)) };
   }
-  const slo = sloText === undefined ? model.spec.slo : parseDuration(sloText);
+  const slo = sloText === undefined ? standard : parseDuration(sloText);
   if (slo === undefined || slo === 0)
     throw new TuttiError(
       "TUTTI_INVALID_INPUT",
@@ -150,11 +151,15 @@ export function readTiming(
   return { deadline: instant(arrivedAt + slo), slo };
 }
 
-/** Refuses a deadline that even an empty system could not meet, before it costs any work. */
+/**
+ * Refuses a deadline that even an empty system could not meet, before it costs any work.
+ *
+ * @param body - its bucket, and the length that it shows, whatever its publisher hinted
+ * @throws {TuttiError} DEADLINE_INFEASIBLE
+ */
 export function checkFeasible(
-  model: CatalogModel,
-  { bucket, units }: { readonly bucket: number; readonly units: number },
-  timing: Timing,
+  { model, deadline, slo }: Pick<PendingRequest, "model" | "deadline" | "slo">,
+  { bucket, units }: Pick<Decoded, "bucket" | "units">,
   now: Instant,
   respond: Micros,
 ): void {
@@ -162,11 +167,11 @@ export function checkFeasible(
   const typical = unitsOfLengths(typicalLengths(model.spec));
   const share = typical > 0 ? Math.min(1, units / typical) : 1;
   const alone = micros(Math.floor(leastAlone(model, bucket, share)));
-  if (now + alone <= timing.deadline - respond) return;
-  const least = micros(Math.ceil(alone + respond + (now - timing.deadline + timing.slo)));
+  if (now + alone <= deadline - respond) return;
+  const least = micros(Math.ceil(alone + respond + (now - deadline + slo)));
   throw new TuttiError(
     "TUTTI_DEADLINE_INFEASIBLE",
-    `"${model.spec.name}" can't meet ${formatDuration(timing.slo)}: one request alone takes ${formatDuration(alone)} and its answer ${formatDuration(respond)}; at least ${formatDuration(least)} would be feasible`,
+    `"${model.spec.name}" can't meet ${formatDuration(slo)}: one request alone takes ${formatDuration(alone)} and its answer ${formatDuration(respond)}; at least ${formatDuration(least)} would be feasible`,
   );
 }
 
@@ -236,17 +241,24 @@ export function readSizeHint(delivery: Delivery): number {
   );
 }
 
-export function readWanted(
-  header: string | undefined,
-  inBody: readonly string[] | undefined,
-  model: CatalogModel,
+/** Names of the outputs that the header asks for. */
+export function readWanted(delivery: Delivery): readonly string[] | undefined {
+  return delivery
+    .header(HEADER.outputs)
+    ?.split(",")
+    .map((name) => name.trim());
+}
+
+/** @returns undefined for all outputs @throws {TuttiError} INVALID_INPUT for an output that the model lacks */
+export function checkWanted(
+  wanted: readonly string[] | undefined,
+  { spec }: CatalogModel,
 ): readonly string[] | undefined {
-  const wanted = inBody ?? header?.split(",").map((name) => name.trim());
   if (wanted === undefined || wanted.length === 0) return undefined;
   for (const name of wanted) {
-    if (model.spec.outputs.some((output) => output.name === name)) continue;
-    const names = model.spec.outputs.map((output) => output.name).join(", ");
-    throw new TuttiError("TUTTI_INVALID_INPUT", `"${model.spec.name}" has no output "${shown(name)}": it has ${names}`);
+    if (spec.outputs.some((output) => output.name === name)) continue;
+    const names = spec.outputs.map((output) => output.name).join(", ");
+    throw new TuttiError("TUTTI_INVALID_INPUT", `"${spec.name}" has no output "${shown(name)}": it has ${names}`);
   }
   return wanted;
 }

@@ -2,23 +2,15 @@ import type { Bus } from "@tutti/ports/bus";
 import type { Clock } from "@tutti/ports/clock";
 import { CONTENT, HEADER, TuttiError, errorBody, publicNameOf } from "@tutti/protocol";
 import { type Form, encodeAnswer, toJson } from "@tutti/wire";
-import { UnackedReplies } from "./unacked-replies.ts";
 import { NOBODY } from "@tutti/actors/runtime";
+import type { PendingRequest } from "./pending-request.ts";
+import { UnackedReplies } from "./unacked-replies.ts";
 
-/** The model that answered, and the form in which the publisher wants the outputs. */
-export interface Answered {
-  readonly form: Form;
-  readonly publisherId: string | undefined;
-  readonly wanted: readonly string[] | undefined;
-  /** Whether a header names the version. A model with one version has none, since every answer would pay for it. */
-  readonly isVersioned?: boolean;
-  readonly model: {
-    readonly spec: {
-      readonly name: string;
-      readonly version: string;
-      readonly outputs: readonly { readonly name: string }[];
-    };
-  };
+/** The model or pipeline that answered. */
+interface Answerer {
+  readonly name: string;
+  readonly version: string;
+  readonly outputs: readonly { readonly name: string }[];
 }
 
 /** Room for the subject, the headers and the protocol line beside the payload. */
@@ -53,16 +45,16 @@ export class Answers {
   }
 
   /** @returns the error that was sent instead, if the outputs are unreadable or don't fit into one message */
-  ok(held: Answered, reply: string, tensors: Uint8Array): TuttiError | undefined {
-    const { spec } = held.model;
+  ok(request: PendingRequest, spec: Answerer, tensors: Uint8Array): TuttiError | undefined {
+    const { reply, form, publisherId, wanted } = request;
     let payload: Uint8Array;
     try {
-      payload = encodeAnswer(held.form, {
+      payload = encodeAnswer(form, {
         model: publicNameOf(spec.name),
         version: spec.version,
         tensors,
-        ...(held.publisherId === undefined ? {} : { id: held.publisherId }),
-        ...(held.wanted === undefined ? {} : { wanted: held.wanted }),
+        ...(publisherId === undefined ? {} : { id: publisherId }),
+        ...(wanted === undefined ? {} : { wanted }),
       });
     } catch (error) {
       const failure = new TuttiError("TUTTI_INTERNAL", "the executor's outputs can't be read", { cause: error });
@@ -74,7 +66,7 @@ export class Answers {
       const names = spec.outputs.map((output) => output.name).join(", ");
       const failure = new TuttiError(
         "TUTTI_TOO_LARGE",
-        `the answer has ${payload.byteLength} bytes, the server takes ${room}: ask for fewer outputs (${names}) with ${HEADER.outputs}${held.form === "binary" ? "" : `, or in binary form (${CONTENT.binary})`}`,
+        `the answer has ${payload.byteLength} bytes, the server takes ${room}: ask for fewer outputs (${names}) with ${HEADER.outputs}${form === "binary" ? "" : `, or in binary form (${CONTENT.binary})`}`,
       );
       this.refuse(reply, failure);
       return failure;
@@ -82,8 +74,8 @@ export class Answers {
     // Outputs are borrowed, and in binary form they are the payload.
     const owned = payload === tensors ? new Uint8Array(payload) : payload;
     // A header costs a microsecond on each side, and a reader without one assumes JSON.
-    const headers = held.form === "json" ? undefined : FORM_HEADERS[held.form];
-    this.#send(reply, owned, held.isVersioned === true ? { ...headers, [HEADER.version]: spec.version } : headers);
+    const headers = form === "json" ? undefined : FORM_HEADERS[form];
+    this.#send(reply, owned, request.isVersioned ? { ...headers, [HEADER.version]: spec.version } : headers);
     return undefined;
   }
 

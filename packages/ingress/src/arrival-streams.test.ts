@@ -1,20 +1,11 @@
 import { ArrivalsMissed, type MessageType, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
-import {
-  ALWAYS,
-  type ActorKey,
-  type RequestSeq,
-  type ThreadId,
-  actorKey,
-  after,
-  instant,
-  micros,
-  millis,
-} from "@tutti/units";
+import { type ActorKey, type ThreadId, actorKey, after, instant, micros, millis } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { expect, test } from "vitest";
 import type { CatalogModel, ActorRuntime } from "@tutti/actors/runtime";
-import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
+import { PendingRequests } from "./pending-requests.ts";
 import { ArrivalStreams } from "./arrival-streams.ts";
+import { pendingRequest } from "./testing/pending-request.ts";
 
 const [OLD, NEW, EXECUTOR] = [actorKey(11), actorKey(22), actorKey(33)];
 const THREAD = 64 as ThreadId;
@@ -37,23 +28,10 @@ function lanes() {
     secret: new Uint8Array(32),
     self: actorKey(1),
     respond: () => micros(0),
-    newSeq: () => 100 as RequestSeq,
     now: () => time.now,
   });
-  const slo = millis(50);
-  const times = { deadline: instant(1_000_000), slo, arrivedAt: instant(950_000) };
-  const request = {
-    seq: 1,
-    slot: 0,
-    appId: 1,
-    thread: THREAD,
-    row: new Uint8Array(1),
-    executor: 0,
-    toldTerm: 0,
-    repairedAt: ALWAYS,
-    ...times,
-  };
-  pending.add(request as unknown as PendingRequest, instant(1));
+  const times = { deadline: instant(1_000_000), slo: millis(50), arrivedAt: instant(950_000) };
+  pending.add(pendingRequest({ thread: THREAD, row: new Uint8Array(1), ...times }), instant(1));
   const [only] = pending.values();
   one.arrive(only!, { batcher: OLD, term: 1 });
   const move = (): void => one.moved({ spec: { number: 1 }, lease: { batcher: NEW, term: 2 } } as CatalogModel);

@@ -3,7 +3,6 @@ import {
   type ActorKey,
   type Instant,
   type Micros,
-  type RequestSeq,
   type ThreadId,
   actorToken,
   before,
@@ -13,7 +12,8 @@ import {
   modelNumberOf,
 } from "@tutti/units";
 import { type CatalogModel, type ModelLease, type Urgency, type ActorRuntime, reserve } from "@tutti/actors/runtime";
-import type { PendingRequest, PendingRequests } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
+import type { PendingRequests } from "./pending-requests.ts";
 import { traceFailover } from "./request-spans.ts";
 
 /** How long a second question for the same arrivals may be under way. */
@@ -35,8 +35,6 @@ export interface ArrivalStreamsOptions {
   readonly self: ActorKey;
   /** d_resp: the time that an answer needs after its batch has run. */
   readonly respond: () => Micros;
-  /** The next number for a request. */
-  readonly newSeq: () => RequestSeq;
   readonly now: () => Instant;
 }
 
@@ -56,7 +54,6 @@ export class ArrivalStreams {
   readonly #secret: Uint8Array;
   readonly #self: ActorKey;
   readonly #respond: () => Micros;
-  readonly #newSeq: () => RequestSeq;
   readonly #now: () => Instant;
   readonly #lanes = new Map<ThreadId, Lane>();
   readonly #introducedTo = new Set<ActorKey>();
@@ -69,7 +66,6 @@ export class ArrivalStreams {
     this.#secret = options.secret;
     this.#self = options.self;
     this.#respond = options.respond;
-    this.#newSeq = options.newSeq;
     this.#now = options.now;
     options.runtime.reader.on(ArrivalsMissed, (missed, sender) => this.#sendAgain(missed, sender));
   }
@@ -180,7 +176,7 @@ export class ArrivalStreams {
   #tellAnew(held: PendingRequest, lane: Lane): void {
     held.isToldAgain = true;
     this.withdraw(held);
-    this.#pending.renumber(held, this.#newSeq());
+    this.#pending.renumber(held);
     this.arrive(held, lane.lease);
   }
 
@@ -235,6 +231,7 @@ export class ArrivalStreams {
     return this.#runtime.registry.get(executor) !== undefined;
   }
 
+  /** Sends the message of an arrival, a shape of its own: it has a batcher's deadline, which is that of the run. */
   #tell(lane: Lane, held: PendingRequest): void {
     const { batcher, term } = lane.lease;
     if (!this.#introducedTo.has(batcher)) this.introduce(batcher);

@@ -1,11 +1,12 @@
 import type { BatchDispatched } from "@tutti/protocol";
 import { signToken } from "@tutti/ports/pull";
-import { type BatchId, type RequestSeq, type ThreadId, actorKey, instant } from "@tutti/units";
+import { type BatchId, type ThreadId, actorKey, instant } from "@tutti/units";
 import { expect, test } from "vitest";
 import { carrierOf } from "./batch-carrier.ts";
 import { createTensorServer } from "./tensor-server.ts";
-import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
+import { PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
+import { pendingRequest } from "./testing/pending-request.ts";
 
 const [INGRESS, BATCHER, EXECUTOR] = [actorKey(5), actorKey(7), actorKey(9)];
 const SECRET = new Uint8Array(32).fill(3);
@@ -13,8 +14,7 @@ const SECRET = new Uint8Array(32).fill(3);
 /** One held request, in a batch that is sent with its row if `isSent`. */
 function carrying(isSent: boolean) {
   const pending = new PendingRequests({ requestsMax: 8, bytesMax: 1_000, appRequestsMax: 8, appBytesMax: 1_000 });
-  const own = { seq: 1 as RequestSeq, slot: pending.nextSlot(), appId: 1, thread: 64 as ThreadId, traceparent: "" };
-  const request = { ...own, row: new Uint8Array([1]), batch: 0, executor: 0, pulls: 0 } as unknown as PendingRequest;
+  const request = pendingRequest({ thread: 64 as ThreadId, row: new Uint8Array([1]) });
   pending.add(request, instant(1));
   const tensorServer = createTensorServer({
     ...{ pending, secret: SECRET, figures: new IngressFigures() },
@@ -29,7 +29,7 @@ function carrying(isSent: boolean) {
   });
   const claim = { batcher: BATCHER, batchId: 4 as BatchId, executor: EXECUTOR, seqs: [1] };
   const token = signToken(SECRET, claim);
-  const batch = { ...claim, gpu: 0, thread: own.thread, requests: [{ seq: 1 }], ingresses: [{ token }] };
+  const batch = { ...claim, gpu: 0, thread: request.thread, requests: [{ seq: 1 }], ingresses: [{ token }] };
   const wasSent = carrier.carry(batch as unknown as BatchDispatched, BATCHER);
   const pull = (): void => tensorServer.onPull({ ...batch, token }, () => undefined);
   return { request, wasSent, pull };

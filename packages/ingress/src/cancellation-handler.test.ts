@@ -1,10 +1,11 @@
 import { fnv1a } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { CancellationHandler } from "./cancellation-handler.ts";
-import type { PendingRequest } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
+import { pendingRequest } from "./testing/pending-request.ts";
 
 const held = (reply: string, app: string, onSettled?: () => void): PendingRequest =>
-  ({ reply, appId: fnv1a(app), onSettled }) as unknown as PendingRequest;
+  pendingRequest({ reply, app, appId: fnv1a(app), onSettled });
 
 function handler(scope: "app" | "any" = "app") {
   const cancelled: string[] = [];

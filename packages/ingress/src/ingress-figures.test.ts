@@ -1,13 +1,15 @@
 import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { type Instant, millis } from "@tutti/units";
 import { expect, test } from "vitest";
-import type { PendingRequest } from "./pending-requests.ts";
+import type { CatalogModel } from "@tutti/actors/runtime";
+import type { PendingRequest } from "./pending-request.ts";
 import { IngressFigures } from "./ingress-figures.ts";
+import { pendingRequest } from "./testing/pending-request.ts";
 
 const at = (ms: number): Instant => (1_000_000 + millis(ms)) as Instant;
 const spec = (name: string, number: number): ModelSpec => ({ name, number, buckets: [{}] }) as unknown as ModelSpec;
 const held = (model: ModelSpec, arrivedAt: Instant, deadline: Instant): PendingRequest =>
-  ({ model: { spec: model }, arrivedAt, deadline }) as unknown as PendingRequest;
+  pendingRequest({ model: { spec: model } as CatalogModel, arrivedAt, deadline });
 const NOW = {
   held: 0,
   bytes: 0,

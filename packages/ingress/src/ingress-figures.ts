@@ -8,7 +8,7 @@ import {
 } from "@tutti/protocol";
 import { SlidingHistogram } from "@tutti/profile";
 import { type Instant, type ThreadId, between, seconds } from "@tutti/units";
-import type { PendingRequest } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
 import { PartFigures, type PartId } from "./part-figures.ts";
 import { RequestSampler } from "./request-sampler.ts";
 

@@ -29,7 +29,6 @@ import {
   type ActorKey,
   type Instant,
   type Micros,
-  type RequestSeq,
   after,
   before as earlierBy,
   between,
@@ -43,18 +42,19 @@ import {
   type Actor,
   type ActorConfig,
   type ActorPorts,
+  type ModelLease,
   Catalog,
   ActorRuntime,
 } from "@tutti/actors/runtime";
 import { unservedError } from "./admission.ts";
 import { AppNames } from "./app-names.ts";
 import { Answers } from "./answers.ts";
-import { type Accepted, pendingRequestOf } from "./accepted.ts";
 import { CancellationHandler, cancelledError } from "./cancellation-handler.ts";
 import { type ServedData, carrierOf } from "./batch-carrier.ts";
 import { createTensorServer } from "./tensor-server.ts";
 import { RequestIntake } from "./request-intake.ts";
-import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
+import { PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { ArrivalStreams } from "./arrival-streams.ts";
 import { localIngress } from "./local-ingress.ts";
@@ -130,7 +130,6 @@ class Ingress implements Actor {
   readonly #cancels: CancellationHandler;
   #requests: DeliverySubscription | undefined;
   #cancelling: Subscription | undefined;
-  #nextSeq = 1;
   #leaving = false;
   #drained: (() => void) | undefined;
 
@@ -156,7 +155,6 @@ class Ingress implements Actor {
       secret,
       self: config.key,
       respond: () => this.#respondNow(),
-      newSeq: () => this.#nextSeq++ as RequestSeq,
       now: () => ports.clock.now(),
     });
     this.#catalog = new Catalog(ports.store, this.#runtime.log, {
@@ -250,7 +248,7 @@ class Ingress implements Actor {
       figures: this.#figures,
       pipelines: this.#pipelines,
       respond: () => this.#respondNow(),
-      onAccepted: (accepted) => this.#accept(accepted),
+      onAccepted: (request, lease) => this.#hold(request, lease),
       onTurnedAway: () => this.#endIfDrained(),
     });
   }
@@ -270,7 +268,7 @@ class Ingress implements Actor {
       answers: this.#answers,
       figures: this.#figures,
       respond: () => this.#timerLate(),
-      submit: (request) => this.#requestIntake.submit(request),
+      submit: (request, tensors) => this.#requestIntake.submit(request, tensors),
       withdraw: (held) => this.#cancel(held),
       onEnded: () => this.#endIfDrained(),
     });
@@ -387,17 +385,16 @@ class Ingress implements Actor {
     this.#requestIntake.receive(delivery);
   }
 
-  #accept(accepted: Accepted): void {
-    const { arrival, lease } = accepted;
-    const { model, timing } = arrival;
-    const held = pendingRequestOf(accepted, { seq: this.#nextSeq++ as RequestSeq, slot: this.#pending.nextSlot() });
-    if (held.onSettled === undefined) this.#figures.accept(model.spec);
-    if (held.onSettled === undefined) this.#appNames.note(arrival.app);
+  /** @param lease - of its model, as it was when the request came; the present one counts, if there is one */
+  #hold(held: PendingRequest, lease: ModelLease): void {
+    const { spec } = held.model;
+    if (held.onSettled === undefined) this.#figures.accept(spec);
+    if (held.onSettled === undefined) this.#appNames.note(held.app);
     if (held.ticket !== undefined) held.ticket.held = held;
-    this.#pending.add(held, after(timing.deadline, this.#timerLate()));
+    this.#pending.add(held, after(held.deadline, this.#timerLate()));
     this.#cancels.hold(held);
     this.#armTimer();
-    const holder = this.#catalog.leaseOf(model.spec.number) ?? lease;
+    const holder = this.#catalog.leaseOf(spec.number) ?? lease;
     if (held.span !== undefined) traceAccepted(held, holder, this.#ports.clock.now());
     this.#arrivalStreams.arrive(held, holder);
   }
@@ -420,14 +417,14 @@ class Ingress implements Actor {
   }
 
   #refusalError(held: PendingRequest, { code, feasible }: RequestRefused): TuttiError {
-    const keep = this.#shedding.keepOf(held.thread, { app: held.appId, priority: held.priority });
+    const keep = this.#shedding.keepOf(held.thread, held);
     return refusalError(held, codeOfNumber(code), { feasible, keep });
   }
 
   /** @returns the error that was sent */
   #answer(held: PendingRequest, outcome: Uint8Array | TuttiError): TuttiError | undefined {
     if (held.ticket !== undefined) return outcome instanceof TuttiError ? outcome : undefined;
-    if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.reply, outcome);
+    if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.model.spec, outcome);
     this.#answers.refuse(held.reply, outcome);
     return outcome;
   }

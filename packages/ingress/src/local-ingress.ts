@@ -4,7 +4,7 @@
  */
 import { TuttiError } from "@tutti/protocol";
 import { decodeTensors } from "@tutti/wire";
-import type { PendingRequest } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 import type { LocalAnswer, LocalIngress, LocalRequest } from "@tutti/actors/runtime";
 

@@ -2,7 +2,8 @@ import { TuttiError } from "@tutti/protocol";
 import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
 import type { Catalog, CatalogModel, PeerRegistry } from "@tutti/actors/runtime";
 import { unservedError } from "./admission.ts";
-import type { PendingRequest, PendingRequests } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
+import type { PendingRequests } from "./pending-requests.ts";
 import type { ArrivalStreams } from "./arrival-streams.ts";
 
 export interface ModelRemovalOptions {

@@ -1,5 +1,5 @@
 import type { TuttiError } from "@tutti/protocol";
-import type { PendingRequest } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
 
 /**
  * Ties a held request to a requester in this process: a pipeline's stage, or the gateway. The requester gets the

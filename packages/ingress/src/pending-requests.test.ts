@@ -1,12 +1,12 @@
 import { type Instant, instant } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
+import { PendingRequests } from "./pending-requests.ts";
+import { pendingRequest } from "./testing/pending-request.ts";
 
 const limits = { requestsMax: 4, bytesMax: 100, appRequestsMax: 4, appBytesMax: 100 };
-let seq = 0;
-const request = (pending: PendingRequests, bytes: number): PendingRequest =>
-  ({ seq: ++seq, slot: pending.nextSlot(), appId: 1, row: new Uint8Array(bytes) }) as unknown as PendingRequest;
+const request = (bytes: number): PendingRequest => pendingRequest({ appId: 1, row: new Uint8Array(bytes) });
 
 test("bodies that are being read count against every limit, until what they became does", () => {
   const pending = new PendingRequests({ ...limits, appRequestsMax: 3, appBytesMax: 60 });
@@ -20,7 +20,7 @@ test("bodies that are being read count against every limit, until what they beca
   expect(pending.limitReached(2, 0)).toBe("requestsMax");
   pending.release(1, 30);
   expect(pending.limitReached(1, 0)).toBeUndefined();
-  pending.add(request(pending, 30), instant(5));
+  pending.add(request(30), instant(5));
   expect(pending.limitReached(1, 0)).toBe("requestsMax");
   expect(pending.bytes).toBe(100);
 });
@@ -28,11 +28,11 @@ test("bodies that are being read count against every limit, until what they beca
 test("a request that there is no room for leaves nothing behind", () => {
   const pending = new PendingRequests(limits);
   const all = Array.from({ length: 4 }, () => {
-    const one = request(pending, 1);
+    const one = request(1);
     pending.add(one, instant(10));
     return one;
   });
-  expect(() => pending.add(request(pending, 1), instant(1))).toThrow("no room");
+  expect(() => pending.add(request(1), instant(1))).toThrow("no room");
   expect([pending.size, pending.bytes, pending.nextTimerAt]).toEqual([4, 4, 10]);
   for (const one of all) pending.remove(one);
   expect([pending.size, pending.bytes, pending.nextTimerAt, pending.limitReached(1, 100)]).toEqual([
@@ -57,8 +57,8 @@ test("what is held is what a Map would hold, whatever comes, goes and gets anoth
       });
       const map = new Map<number, PendingRequest>();
       const add = (): void => {
-        const one = request(pending, 1);
-        pending.add(one, instant(one.seq));
+        const one = request(1);
+        pending.add(one, instant(1));
         map.set(one.seq, one);
       };
       for (let i = 0; i < 1_020; i++) add(); // Just below the size at which the index grows.
@@ -69,7 +69,7 @@ test("what is held is what a Map would hold, whatever comes, goes and gets anoth
           map.delete(one.seq);
           if (what === "remove") pending.remove(one);
           else {
-            pending.renumber(one, ++seq as PendingRequest["seq"]);
+            pending.renumber(one);
             map.set(one.seq, one);
           }
         }
@@ -77,7 +77,7 @@ test("what is held is what a Map would hold, whatever comes, goes and gets anoth
       expect(pending.values()).toEqual([...map.values()]);
       expect(pending.size).toBe(map.size);
       for (const one of map.values()) expect(pending.get(one.seq)).toBe(one);
-      expect(pending.get(seq + 1)).toBeUndefined();
+      expect(pending.get(most)).toBeUndefined();
     }),
     { numRuns: 50 },
   );

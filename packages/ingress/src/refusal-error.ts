@@ -1,6 +1,6 @@
 import { TuttiError, type codeOfNumber } from "@tutti/protocol";
 import { type Micros, formatDuration } from "@tutti/units";
-import type { PendingRequest } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
 import { retryAfterMs } from "./shedding.ts";
 
 export interface Refusal {

@@ -8,6 +8,7 @@ import type { CatalogModel } from "@tutti/actors/runtime";
 import { RequestIntake, type RequestIntakeOptions } from "./request-intake.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
+import { pendingRequest } from "./testing/pending-request.ts";
 
 const AT = instant(1_000_000);
 
@@ -22,21 +23,23 @@ test("a decoder that fails keeps no room: what was reserved for the body is rele
     clock: new VirtualClock({ startAt: AT }),
     log: noTelemetry.log,
     decoder: failing,
-    held: pending,
+    pending,
     figures: new IngressFigures(),
     onTurnedAway: () => undefined,
   } as unknown as RequestIntakeOptions);
   const model = { spec: { name: "m", number: 1, buckets: [{}] } } as unknown as CatalogModel;
   const outcomes: unknown[] = [];
   for (let i = 0; i < 5; i++)
-    requestIntake.submit({
-      ...{ app: "shop", model, tensors: new Uint8Array(60), arrivedAt: AT, priority: 0, span: undefined },
-      timing: { deadline: instant(AT + 50_000), slo: millis(50) },
-      ticket: {
-        ...{ isStage: true, held: undefined, isGone: false },
-        outcome: (outcome) => outcomes.push((outcome as TuttiError).code),
-      },
-    });
+    requestIntake.submit(
+      pendingRequest({
+        ...{ model, deadline: instant(AT + 50_000), slo: millis(50) },
+        ticket: {
+          ...{ isStage: true, held: undefined, isGone: false },
+          outcome: (outcome) => outcomes.push((outcome as TuttiError).code),
+        },
+      }),
+      new Uint8Array(60),
+    );
   expect(outcomes).toEqual(Array(5).fill("TUTTI_INTERNAL"));
   expect([requestIntake.decoding, pending.bytes, pending.limitReached(1, 100)]).toEqual([0, 0, undefined]);
 });

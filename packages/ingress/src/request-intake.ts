@@ -1,31 +1,37 @@
-/** Turns an incoming request into one that can be held, or into the error that refuses it. */
+/** Turns an incoming request into one that can be held, or into the error that refuses it: admit, read, accept. */
 import type { Delivery } from "@tutti/ports/bus";
 import type { Clock } from "@tutti/ports/clock";
 import type { Decoded, Decoder } from "@tutti/ports/decode";
 import { HEADER, REQUEST_BYTES_MAX, TuttiError, threadOf } from "@tutti/protocol";
-import type { Logger, Tracer } from "@tutti/ports/telemetry";
+import { type Logger, type Tracer, formatTraceparent } from "@tutti/ports/telemetry";
 import type { Micros } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
-import { type Catalog, type CatalogModel, type LocalRequest, reserve, NOBODY } from "@tutti/actors/runtime";
-import type { Accepted, Arrival } from "./accepted.ts";
+import {
+  type Catalog,
+  type CatalogModel,
+  type LocalRequest,
+  type ModelLease,
+  reserve,
+  NOBODY,
+} from "@tutti/actors/runtime";
 import {
   checkFeasible,
   checkNames,
   checkRoom,
   checkSize,
+  checkWanted,
   mayReply,
   readSubject,
-  readWanted,
   tooLarge,
 } from "./admission.ts";
 import type { Answers } from "./answers.ts";
 import { type CancellationHandler, cancelledError } from "./cancellation-handler.ts";
+import { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
 import type { PipelineRunner } from "./pipelines/pipeline-runner.ts";
-import type { StageRequest } from "./pipelines/stage-request.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
-import { BinaryBody, LocalSource, MessageSource, type RequestBody, type RequestSource } from "./request-source.ts";
+import { EncodedBody, LocalSource, MessageSource, type RequestBody, type RequestSource } from "./request-source.ts";
 import { endOutcomeSpan, startRequestSpan } from "./request-spans.ts";
 import type { Shedding } from "./shedding.ts";
 import type { VersionRouter } from "./version-router.ts";
@@ -46,18 +52,10 @@ export interface RequestIntakeOptions {
   /** d_resp. */
   readonly respond: () => Micros;
   readonly pipelines: PipelineRunner | undefined;
-  readonly onAccepted: (accepted: Accepted) => void;
+  /** @param lease - of its model, as it was when the request came */
+  readonly onAccepted: (request: PendingRequest, lease: ModelLease) => void;
   /** A request has left the intake without being accepted. */
   readonly onTurnedAway: () => void;
-}
-
-type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled" | "ticket"> & {
-  readonly model: CatalogModel | undefined;
-};
-
-/** The requester: the names in its request, and the recipient of the outcome. */
-interface Asker extends Pick<Arrival, "reply" | "span" | "onSettled" | "ticket" | "arrivedAt"> {
-  readonly names: { readonly target: string; readonly app: string };
 }
 
 export class RequestIntake {
@@ -69,9 +67,9 @@ export class RequestIntake {
     this.#options = options;
   }
 
-  /** @param onSettled - set for a warm-up request */
+  /** Takes a publisher's message. @param onSettled - set for a warm-up request */
   receive(delivery: Delivery, onSettled?: () => void): void {
-    const { clock, replyScope, figures, tracer, pipelines } = this.#options;
+    const { clock, replyScope, figures, tracer, pipelines, catalog } = this.#options;
     const arrivedAt = clock.now();
     const names = readSubject(delivery.subject);
     const { reply, subject } = delivery;
@@ -79,92 +77,77 @@ export class RequestIntake {
       figures.undeliverable++; // There is no reply subject, or none that may be used.
       return;
     }
-    const id = delivery.header(HEADER.messageId);
-    const traceparent = delivery.header(HEADER.traceparent);
-    const about = { ...names, subject, id, traceparent, at: arrivedAt };
-    const span = onSettled === undefined ? startRequestSpan(tracer, about) : undefined;
-    const asker: Asker = { names, reply, span, onSettled, ticket: undefined, arrivedAt };
-    this.#admit(asker, () => {
+    const { target, app } = names;
+    const request = new PendingRequest({ target, app, reply, arrivedAt, onSettled, ticket: undefined });
+    if (onSettled === undefined) {
+      const id = delivery.header(HEADER.messageId);
+      const traceparent = delivery.header(HEADER.traceparent);
+      request.span = startRequestSpan(tracer, request, { subject, id, traceparent });
+    }
+    try {
+      checkNames(request);
+      request.appId = fnv1a(app);
       checkSize(delivery);
-      if (pipelines?.has(names.target) !== true) return new MessageSource(delivery, reply);
-      pipelines.receive(delivery, { ...names, reply, span, arrivedAt });
-      return undefined;
-    });
+      if (pipelines?.has(target) === true) pipelines.receive(delivery, request);
+      else this.#admit(request, new MessageSource(delivery, reply));
+    } catch (error) {
+      this.#turnAway(error, request, catalog.target(target));
+    }
   }
 
   /** Takes a request of the gateway in this process, which differs from others only in the recipient of its outcome. */
-  ask(request: LocalRequest, ticket: OutcomeTicket): void {
-    const { clock, tracer } = this.#options;
-    const { target, app, id, traceparent } = request;
-    const names = { target, app };
-    const arrivedAt = clock.now();
-    const span = startRequestSpan(tracer, { ...names, subject: undefined, id, traceparent, at: arrivedAt });
-    this.#admit({ names, reply: NOBODY, span, onSettled: undefined, ticket, arrivedAt }, () => {
-      const source = new LocalSource(request);
+  ask(local: LocalRequest, ticket: OutcomeTicket): void {
+    const { clock, tracer, catalog } = this.#options;
+    const { target, app, id, traceparent } = local;
+    const asked = { target, app, reply: NOBODY, arrivedAt: clock.now(), onSettled: undefined, ticket };
+    const request = new PendingRequest(asked);
+    request.span = startRequestSpan(tracer, request, { subject: undefined, id, traceparent });
+    try {
+      checkNames(request);
+      request.appId = fnv1a(app);
+      const source = new LocalSource(local);
       if (source.byteLength > REQUEST_BYTES_MAX) throw tooLarge(source.byteLength);
-      return source;
-    });
-  }
-
-  /** Takes a request of a pipeline's stage. */
-  submit({ tensors, ...request }: StageRequest): void {
-    const { pending, figures } = this.#options;
-    const arrival: Arrival = {
-      ...request,
-      reply: NOBODY,
-      form: "binary",
-      sizeHint: 0,
-      wantedText: undefined,
-      isVersioned: false,
-      onSettled: undefined,
-    };
-    figures.sampler.arrived(arrival.model.spec, arrival.app, arrival.timing.slo, arrival.arrivedAt);
-    try {
-      checkRoom(pending, arrival.app, tensors.byteLength);
-      this.#read(new BinaryBody(tensors), arrival);
+      this.#admit(request, source);
     } catch (error) {
-      this.#turnAway(error, arrival);
+      this.#turnAway(error, request, catalog.target(target));
     }
   }
 
-  /** @param open - checks the request; undefined if a pipeline has taken it */
-  #admit(asker: Asker, open: () => RequestSource | undefined): void {
-    const { names, reply, span, onSettled, ticket, arrivedAt } = asker;
-    const { catalog, versions, pending, figures } = this.#options;
+  /** Takes a request of a pipeline's stage, whose model and terms its run has set. */
+  submit(request: PendingRequest, tensors: Uint8Array): void {
+    this.#sample(request, request.slo);
     try {
-      checkNames(names);
-      const source = open();
-      if (source === undefined) return;
-      const { target, app } = names;
-      const { model, isVersioned } = versions.resolve({ target, version: source.version, id: source.id });
-      if (isVersioned) span?.set({ "tutti.version": model.spec.version });
-      const priority = source.priority();
-      // The overload of a model with a single bucket is known before the body is read.
-      const refusal = model.spec.buckets.length === 1 ? this.#overShare(model, 0, app, priority) : undefined;
-      if (refusal !== undefined) {
-        if (onSettled === undefined) figures.sampler.arrived(model.spec, app, model.spec.slo, arrivedAt);
-        return this.#shed(refusal, { reply, span, onSettled, model, ticket });
-      }
-      const timing = source.timing(model.spec, arrivedAt);
-      const arrival: Arrival = {
-        ...{ reply, app, model, isVersioned, arrivedAt, timing, priority, span, onSettled, ticket },
-        form: source.form(),
-        sizeHint: source.sizeHint(),
-        wantedText: source.wantedText(),
-      };
-      if (onSettled === undefined) figures.sampler.arrived(model.spec, app, timing.slo, arrivedAt);
-      checkRoom(pending, app, source.byteLength);
-      this.#read(source, arrival);
+      this.#read(request, new EncodedBody(tensors));
     } catch (error) {
-      this.#turnAway(error, { reply, span, onSettled, model: catalog.target(names.target), ticket });
+      this.#turnAway(error, request, request.model);
     }
   }
 
-  #read(body: RequestBody, arrival: Arrival): void {
+  /** @throws {TuttiError} why it is refused */
+  #admit(request: PendingRequest, source: RequestSource): void {
+    const { target } = request;
+    const { model, isVersioned } = this.#options.versions.resolve({ target, version: source.version, id: source.id });
+    request.model = model;
+    request.isVersioned = isVersioned;
+    if (isVersioned) request.span?.set({ "tutti.version": model.spec.version });
+    request.priority = source.priority();
+    // The overload of a model with a single bucket is known before the body is read.
+    const refusal = model.spec.buckets.length === 1 ? this.#overShare(request, 0) : undefined;
+    if (refusal !== undefined) {
+      this.#sample(request, model.spec.slo);
+      return this.#shed(refusal, request);
+    }
+    source.readTerms(request);
+    this.#sample(request, request.slo);
+    this.#read(request, source);
+  }
+
+  /** @throws {TuttiError} OVERLOADED, or the fault of a decoder */
+  #read(request: PendingRequest, body: RequestBody): void {
     const { pending, cancels, decoder } = this.#options;
-    const { model, reply, app, timing } = arrival;
-    const appId = fnv1a(app);
+    const { reply, app, appId, ticket } = request;
     const { byteLength } = body;
+    checkRoom(pending, request, byteLength);
     let isRead = false;
     const endReading = (): void => {
       isRead = true;
@@ -174,54 +157,64 @@ export class RequestIntake {
     this.decoding++;
     pending.reserve(appId, byteLength);
     try {
-      body.decode({ spec: model.spec, app, deadline: timing.deadline, decoder }, (outcome) => {
+      body.decode(request, decoder, (outcome) => {
         endReading();
-        const isCancelled = arrival.ticket?.isGone ?? cancels.endReading(reply);
-        if (isCancelled) this.#turnAway(cancelledError(), arrival);
-        else if (outcome instanceof Error) this.#turnAway(outcome, arrival);
-        else this.#accept(arrival, outcome);
+        const isCancelled = ticket?.isGone ?? cancels.endReading(reply);
+        if (isCancelled) this.#turnAway(cancelledError(), request, request.model);
+        else if (outcome instanceof Error) this.#turnAway(outcome, request, request.model);
+        else this.#accept(request, outcome);
       });
     } catch (error) {
       // A decoder that fails must not keep the room, or a few such requests would take all of it.
       if (!isRead) endReading();
       throw error;
     }
-    if (!isRead && arrival.ticket === undefined) cancels.beginReading(reply, app);
+    if (!isRead && ticket === undefined) cancels.beginReading(reply, app);
   }
 
-  #accept(arrival: Arrival, decoded: Decoded): void {
+  #accept(request: PendingRequest, decoded: Decoded): void {
     const { clock, pending, respond, onAccepted } = this.#options;
-    const { model, timing, app, sizeHint } = arrival;
+    const { model, slo, span } = request;
+    const { row, bucket, id, units } = decoded;
     try {
       const lease = model.lease;
       if (lease === undefined)
         throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
-      checkFeasible(model, decoded, timing, clock.now(), reserve(respond(), timing.slo));
-      const wanted = readWanted(arrival.wantedText, decoded.wanted, model);
-      const { row, bucket, id } = decoded;
-      const refusal = model.spec.buckets.length > 1 ? this.#overShare(model, bucket, app, arrival.priority) : undefined;
-      if (refusal !== undefined) return this.#shed(refusal, arrival);
-      checkRoom(pending, app, row.byteLength);
-      const units = sizeHint > 0 ? sizeHint : decoded.units;
-      onAccepted({ arrival, lease, bucket, publisherId: id, wanted, row, units });
+      checkFeasible(request, decoded, clock.now(), reserve(respond(), slo));
+      request.wanted = checkWanted(decoded.wanted ?? request.wanted, model);
+      const refusal = model.spec.buckets.length > 1 ? this.#overShare(request, bucket) : undefined;
+      if (refusal !== undefined) return this.#shed(refusal, request);
+      checkRoom(pending, request, row.byteLength);
+      request.thread = threadOf(model.spec, bucket);
+      request.publisherId = id;
+      request.row = row;
+      if (!(request.units > 0)) request.units = units;
+      if (span !== undefined) request.traceparent = formatTraceparent(span.context);
+      onAccepted(request, lease);
     } catch (error) {
-      this.#turnAway(error, arrival);
+      this.#turnAway(error, request, model);
     }
   }
 
-  #overShare({ spec }: CatalogModel, bucket: number, app: string, priority: number): TuttiError | undefined {
+  #sample({ onSettled, model, app, arrivedAt }: PendingRequest, slo: Micros): void {
+    if (onSettled === undefined) this.#options.figures.sampler.arrived(model.spec, app, slo, arrivedAt);
+  }
+
+  #overShare(request: PendingRequest, bucket: number): TuttiError | undefined {
     const { shedding } = this.#options;
     if (shedding.size === 0) return undefined;
-    return shedding.refusal(threadOf(spec, bucket), { app: fnv1a(app), priority }, spec.slo);
+    const { spec } = request.model;
+    return shedding.refusal(threadOf(spec, bucket), request, spec.slo);
   }
 
   /** Refuses as cheaply as possible: in an overload this is most of an ingress' work. */
-  #shed(error: TuttiError, request: AtTheDoor): void {
+  #shed(error: TuttiError, request: PendingRequest): void {
     if (request.ticket === undefined) this.#options.answers.refuseAlike(request.reply, error);
-    this.#turnedAway(error, request);
+    this.#turnedAway(error, request, request.model);
   }
 
-  #turnAway(cause: unknown, request: AtTheDoor): void {
+  /** @param model - its figures count the refusal: the model that serves it, or until its body is read the named one */
+  #turnAway(cause: unknown, request: PendingRequest, model: CatalogModel | undefined): void {
     const { answers, log } = this.#options;
     let error: TuttiError;
     if (cause instanceof TuttiError) error = cause;
@@ -231,10 +224,10 @@ export class RequestIntake {
       log.error({ error: String(cause) }, "reading a request failed");
     }
     if (request.ticket === undefined) answers.refuse(request.reply, error);
-    this.#turnedAway(error, request);
+    this.#turnedAway(error, request, model);
   }
 
-  #turnedAway(error: TuttiError, { span, onSettled, model, ticket }: AtTheDoor): void {
+  #turnedAway(error: TuttiError, { span, onSettled, ticket }: PendingRequest, model: CatalogModel | undefined): void {
     const { figures, clock, onTurnedAway } = this.#options;
     if (ticket?.isStage === true) {
       if (model !== undefined) figures.refuseStage(error.code, model.spec);

@@ -1,85 +1,74 @@
-/**
- * The terms of a request, independent of the way it came. Each is read when it is needed, and throws INVALID_INPUT if
- * it is invalid.
- */
+/** The terms and the body of a request, independent of the way it came: in a message, or without one. */
 import type { Delivery } from "@tutti/ports/bus";
-import type { DecodeJob, Decoded, Decoder } from "@tutti/ports/decode";
-import { HEADER, type ModelSpec, type TuttiError } from "@tutti/protocol";
-import { type Instant, instant } from "@tutti/units";
-import { type Form, fillRow } from "@tutti/wire";
+import type { Decoded, Decoder } from "@tutti/ports/decode";
+import { HEADER, type TuttiError } from "@tutti/protocol";
+import { instant } from "@tutti/units";
+import { fillRow } from "@tutti/wire";
 import type { LocalRequest } from "@tutti/actors/runtime";
-import { type Timing, readForm, readPriority, readSizeHint, readTiming } from "./admission.ts";
-
-/** Context in which a body is read. */
-export interface Reading extends Pick<DecodeJob, "spec" | "app" | "deadline"> {
-  readonly decoder: Decoder;
-}
+import { readForm, readPriority, readSizeHint, readTiming, readWanted } from "./admission.ts";
+import type { PendingRequest } from "./pending-request.ts";
 
 /** A body that becomes a row. */
 export interface RequestBody {
   readonly byteLength: number;
-  decode(reading: Reading, done: (outcome: Decoded | Error) => void): void;
+  /** Calls back once, perhaps before it returns. */
+  decode(request: PendingRequest, decoder: Decoder, done: (outcome: Decoded | Error) => void): void;
 }
 
+/** The priority is read alone, because in an overload most requests are refused by model, application and priority. */
 export interface RequestSource extends RequestBody {
   /** A retry with the same id goes to the same version. */
   readonly id: string;
   readonly version: string | undefined;
+  /** @throws {TuttiError} INVALID_INPUT */
   priority(): number;
-  timing(spec: Pick<ModelSpec, "slo">, arrivedAt: Instant): Timing;
-  form(): Form;
-  /** 0: none. */
-  sizeHint(): number;
-  wantedText(): string | undefined;
+  /** Sets all terms but the priority. @throws {TuttiError} INVALID_INPUT */
+  readTerms(request: PendingRequest): void;
+}
+
+/** A body in the form of its request. */
+export class EncodedBody implements RequestBody {
+  readonly #payload: Uint8Array;
+
+  constructor(payload: Uint8Array) {
+    this.#payload = payload;
+  }
+  get byteLength(): number {
+    return this.#payload.byteLength;
+  }
+  decode(
+    { form, model, app, deadline }: PendingRequest,
+    decoder: Decoder,
+    done: (outcome: Decoded | Error) => void,
+  ): void {
+    decoder.decode({ form, payload: this.#payload, spec: model.spec, app, deadline }, done);
+  }
 }
 
 /** A publisher's message. */
-export class MessageSource implements RequestSource {
+export class MessageSource extends EncodedBody implements RequestSource {
   readonly id: string;
   readonly #delivery: Delivery;
 
   constructor(delivery: Delivery, reply: string) {
+    super(delivery.payload);
     this.#delivery = delivery;
     this.id = delivery.header(HEADER.messageId) ?? reply;
   }
   get version(): string | undefined {
     return this.#delivery.header(HEADER.version);
   }
-  get byteLength(): number {
-    return this.#delivery.payload.byteLength;
-  }
   priority(): number {
     return readPriority(this.#delivery);
   }
-  timing(spec: Pick<ModelSpec, "slo">, arrivedAt: Instant): Timing {
-    return readTiming(this.#delivery, { spec }, arrivedAt);
-  }
-  form(): Form {
-    return readForm(this.#delivery);
-  }
-  sizeHint(): number {
-    return readSizeHint(this.#delivery);
-  }
-  wantedText(): string | undefined {
-    return this.#delivery.header(HEADER.outputs);
-  }
-  decode({ spec, app, deadline, decoder }: Reading, done: (outcome: Decoded | Error) => void): void {
-    decoder.decode({ form: this.form(), payload: this.#delivery.payload, spec, app, deadline }, done);
-  }
-}
-
-/** Tensors in binary form. */
-export class BinaryBody implements RequestBody {
-  readonly #tensors: Uint8Array;
-
-  constructor(tensors: Uint8Array) {
-    this.#tensors = tensors;
-  }
-  get byteLength(): number {
-    return this.#tensors.byteLength;
-  }
-  decode({ spec, app, deadline, decoder }: Reading, done: (outcome: Decoded | Error) => void): void {
-    decoder.decode({ form: "binary", payload: this.#tensors, spec, app, deadline }, done);
+  readTerms(request: PendingRequest): void {
+    const delivery = this.#delivery;
+    const { deadline, slo } = readTiming(delivery, request.model.spec.slo, request.arrivedAt);
+    request.deadline = deadline;
+    request.slo = slo;
+    request.form = readForm(delivery);
+    request.units = readSizeHint(delivery);
+    request.wanted = readWanted(delivery);
   }
 }
 
@@ -104,25 +93,18 @@ export class LocalSource implements RequestSource {
   priority(): number {
     return this.#request.priority ?? 0;
   }
-  timing({ slo: own }: Pick<ModelSpec, "slo">, arrivedAt: Instant): Timing {
-    const slo = this.#request.slo ?? own;
-    return { deadline: instant(arrivedAt + slo), slo };
+  readTerms(request: PendingRequest): void {
+    const { slo = request.model.spec.slo, size = 0, wanted } = this.#request;
+    request.deadline = instant(request.arrivedAt + slo);
+    request.slo = slo;
+    request.units = size;
+    request.wanted = wanted;
   }
-  form(): Form {
-    return "binary";
-  }
-  sizeHint(): number {
-    return this.#request.size ?? 0;
-  }
-  wantedText(): undefined {
-    return undefined;
-  }
-  decode({ spec }: Reading, done: (outcome: Decoded | Error) => void): void {
-    const { tensors, wanted } = this.#request;
+  decode({ model }: PendingRequest, _: Decoder, done: (outcome: Decoded | Error) => void): void {
     let outcome: Decoded | Error;
     try {
-      const { bucket, units, row } = fillRow(spec, { inputs: tensors }, true);
-      outcome = { id: undefined, wanted, bucket, units, row };
+      const { bucket, units, row } = fillRow(model.spec, { inputs: this.#request.tensors }, true);
+      outcome = { id: undefined, wanted: undefined, bucket, units, row };
     } catch (error) {
       outcome = error as TuttiError;
     }

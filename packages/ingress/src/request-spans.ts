@@ -3,7 +3,7 @@ import type { ResultBatch, TuttiError } from "@tutti/protocol";
 import { type Span, type SpanOptions, type Tracer, parseTraceparent } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, actorToken } from "@tutti/units";
 import { type BatchTrace, type ModelLease, parseBatchTrace } from "@tutti/actors/runtime";
-import type { PendingRequest } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
 
 /**
  * Starts the ingress's span of a request, a child of the publisher's if there is one. It is undefined if nothing is
@@ -11,18 +11,16 @@ import type { PendingRequest } from "./pending-requests.ts";
  */
 export function startRequestSpan(
   tracer: Tracer,
-  request: {
-    readonly target: string;
-    readonly app: string;
+  { target, app, arrivedAt }: PendingRequest,
+  message: {
     /** Undefined: it came without a message. */
     readonly subject: string | undefined;
     readonly id: string | undefined;
     readonly traceparent: string | undefined;
-    readonly at: Instant;
   },
 ): Span | undefined {
-  const { target, app, subject, id, at } = request;
-  const parent = parseTraceparent(request.traceparent);
+  const { subject, id } = message;
+  const parent = parseTraceparent(message.traceparent);
   if (!tracer.enabled && parent?.sampled !== true) return undefined;
   const attributes = {
     "messaging.system": subject === undefined ? undefined : "nats",
@@ -33,7 +31,7 @@ export function startRequestSpan(
   };
   return tracer.start(`infer ${target}`, {
     kind: "consumer",
-    at,
+    at: arrivedAt,
     attributes,
     ...(parent === undefined ? {} : { parent }),
   });

@@ -2,6 +2,7 @@ import type { Alarm, Clock } from "@tutti/ports/clock";
 import { RequestsShed, SharesTold, TuttiError } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, type ThreadId, after, millis } from "@tutti/units";
 import type { ActorRuntime } from "@tutti/actors/runtime";
+import type { PendingRequest } from "./pending-request.ts";
 
 /** How long shares are valid; a batcher repeats them several times meanwhile. */
 const HOLD_FOR = millis(250);
@@ -18,6 +19,8 @@ interface Class {
   shed: number;
   error: TuttiError | undefined;
 }
+/** The fields of a request that decide its class. */
+type Classed = Pick<PendingRequest, "appId" | "priority">;
 interface Lane {
   batcher: ActorKey;
   term: number;
@@ -61,7 +64,7 @@ export class Shedding {
   }
 
   /** The refusal of a request that may not go to `thread` now. */
-  refusal(thread: ThreadId, request: { app: number; priority: number }, slo: Micros): TuttiError | undefined {
+  refusal(thread: ThreadId, request: Classed, slo: Micros): TuttiError | undefined {
     if (this.#lanes.size === 0) return undefined;
     const one = this.#classOf(thread, request);
     if (one === undefined) return undefined;
@@ -80,7 +83,7 @@ export class Shedding {
   }
 
   /** Fraction of a class that is admitted now. */
-  keepOf(thread: ThreadId, request: { app: number; priority: number }): number {
+  keepOf(thread: ThreadId, request: Classed): number {
     return this.#classOf(thread, request)?.keep ?? 1;
   }
 
@@ -88,10 +91,10 @@ export class Shedding {
     this.#reporting.clear();
   }
 
-  #classOf(thread: ThreadId, { app, priority }: { app: number; priority: number }): Class | undefined {
+  #classOf(thread: ThreadId, { appId, priority }: Classed): Class | undefined {
     const lane = this.#lanes.get(thread);
     if (lane === undefined) return undefined;
-    if (this.#clock.now() <= lane.until) return lane.classes.get(app * 256 + priority);
+    if (this.#clock.now() <= lane.until) return lane.classes.get(appId * 256 + priority);
     return undefined;
   }
 

@@ -1,18 +1,11 @@
 import { type PullRequest, type PulledItem, type ResultBatch, codeNumber } from "@tutti/protocol";
 import { signToken } from "@tutti/ports/pull";
-import {
-  type ActorKey,
-  type BatchId,
-  type GpuId,
-  type RequestSeq,
-  type ThreadId,
-  actorKey,
-  instant,
-} from "@tutti/units";
+import { type ActorKey, type BatchId, type GpuId, type ThreadId, actorKey, instant } from "@tutti/units";
 import { expect, test } from "vitest";
 import { createTensorServer } from "./tensor-server.ts";
-import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
+import { PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
+import { pendingRequest } from "./testing/pending-request.ts";
 
 const THREAD = 64 as ThreadId;
 const [BATCHER, EXECUTOR] = [actorKey(7), actorKey(9)];
@@ -22,20 +15,7 @@ function ingress() {
   const secret = new Uint8Array(32).fill(3);
   const figures = new IngressFigures();
   const told: string[] = [];
-  for (const seq of [1, 2] as RequestSeq[]) {
-    const request = {
-      seq,
-      slot: pending.nextSlot(),
-      appId: 1,
-      thread: THREAD,
-      row: new Uint8Array([seq]),
-      traceparent: "",
-    };
-    pending.add(
-      { ...request, batch: 0, executor: 0, pulls: 0, earlierBatch: 0 } as unknown as PendingRequest,
-      instant(1),
-    );
-  }
+  for (const seq of [1, 2]) pending.add(pendingRequest({ thread: THREAD, row: new Uint8Array([seq]) }), instant(1));
   const tensorServer = createTensorServer({
     pending,
     secret,

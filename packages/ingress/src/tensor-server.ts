@@ -9,7 +9,8 @@ import {
 } from "@tutti/protocol";
 import { type DataHandlers, verifyToken } from "@tutti/ports/pull";
 import type { ActorKey, BatchId } from "@tutti/units";
-import type { PendingRequest, PendingRequests } from "./pending-requests.ts";
+import type { PendingRequest } from "./pending-request.ts";
+import type { PendingRequests } from "./pending-requests.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
 
 export interface TensorServerOptions {

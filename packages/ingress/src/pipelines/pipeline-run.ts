@@ -2,30 +2,16 @@ import type { Alarm, Clock } from "@tutti/ports/clock";
 import { Instance, type InstanceEffects, type PipelineSpec, type StageSpec } from "@tutti/pipelines";
 import { HEADER, TuttiError } from "@tutti/protocol";
 import type { Kept, StepCall, StepOutcome, Steps } from "@tutti/ports/steps";
-import type { Span, Tracer } from "@tutti/ports/telemetry";
-import { type Instant, type Micros, after, between, formatDuration, instant, micros } from "@tutti/units";
-import { type Form, decodeTensors, fnv1a } from "@tutti/wire";
-import type { CatalogModel } from "@tutti/actors/runtime";
-import { checkRoom, type Timing } from "../admission.ts";
+import type { Tracer } from "@tutti/ports/telemetry";
+import { type Micros, after, between, formatDuration, instant, micros } from "@tutti/units";
+import { decodeTensors } from "@tutti/wire";
+import { type CatalogModel, NOBODY } from "@tutti/actors/runtime";
+import { checkRoom } from "../admission.ts";
 import { cancelledError } from "../cancellation-handler.ts";
-import type { PendingRequest, PendingRequests } from "../pending-requests.ts";
+import { PendingRequest } from "../pending-request.ts";
+import type { PendingRequests } from "../pending-requests.ts";
 import type { PipelineMeasures } from "./pipeline-measures.ts";
 import type { OutcomeTicket } from "../outcome-ticket.ts";
-import type { StageRequest } from "./stage-request.ts";
-
-/** A request to a pipeline as it came. */
-export interface PipelineRequest {
-  readonly reply: string;
-  readonly app: string;
-  readonly arrivedAt: Instant;
-  readonly timing: Timing;
-  readonly form: Form;
-  /** Owned by the run. */
-  readonly payload: Uint8Array;
-  readonly priority: number;
-  readonly wanted: readonly string[] | undefined;
-  readonly span: Span | undefined;
-}
 
 /** Parts of the ingress that a run uses. */
 export interface RunPorts {
@@ -33,13 +19,14 @@ export interface RunPorts {
   readonly tracer: Tracer;
   readonly steps: Steps;
   readonly pending: PendingRequests;
+  readonly measures: PipelineMeasures;
   readonly respond: () => Micros;
   /** @throws {TuttiError} the model that a stage needs does not serve now */
   readonly modelOf: (stage: StageSpec) => CatalogModel;
-  readonly submit: (request: StageRequest) => void;
+  readonly submit: (request: PendingRequest, tensors: Uint8Array) => void;
   readonly withdraw: (held: PendingRequest) => void;
   /** Lets the publisher cancel the request. @returns a function that ends this */
-  readonly whileCancellable: (request: PipelineRequest, cancel: () => void) => () => void;
+  readonly whileCancellable: (cancel: () => void) => () => void;
   /**
    * Progress of a stage's requests. `onAsked`: so many are sent; `onAnswered`: one is answered, by its stage's end or
    * later; `onRefused`: one fails, and the whole is refused for it.
@@ -54,9 +41,9 @@ export interface RunPorts {
 /** The shell around the `Instance` of one request to a pipeline. Its tensors stay here from arrival to answer. */
 export class PipelineRun implements InstanceEffects {
   readonly spec: PipelineSpec;
-  readonly request: PipelineRequest;
+  /** Its id and outputs are known once the first function has run. */
+  readonly request: PendingRequest;
   readonly #ports: RunPorts;
-  readonly #measures: PipelineMeasures;
   readonly #ends: ReadonlyMap<string, number>;
   readonly #instance: Instance<Kept>;
   readonly #timer: Alarm;
@@ -64,59 +51,54 @@ export class PipelineRun implements InstanceEffects {
   readonly #callsUnderway = new Set<{ giveUp: () => void }>();
   /** Bytes for which room is reserved. */
   readonly #reserved: number[] = [];
-  readonly #appId: number;
   #body: StepCall["body"];
   #isRead = false;
   #endCancelling: () => void = () => undefined;
   #parameters: StepCall["parameters"];
-  id: string | undefined;
-  wanted: readonly string[] | undefined;
 
-  constructor(spec: PipelineSpec, request: PipelineRequest, measures: PipelineMeasures, ports: RunPorts) {
+  /** @param payload - of the request; it belongs to the run */
+  constructor(spec: PipelineSpec, request: PendingRequest, payload: Uint8Array, ports: RunPorts) {
     this.spec = spec;
     this.request = request;
     this.#ports = ports;
-    this.#measures = measures;
-    this.#ends = measures.budgets(request.arrivedAt).ends;
+    this.#ends = ports.measures.budgets(request.arrivedAt).ends;
     this.#instance = new Instance<Kept>(spec, this);
     this.#timer = ports.clock.alarm(() => this.#expire());
-    this.#appId = fnv1a(request.app);
-    this.#body = { form: request.form, payload: request.payload };
-    this.wanted = request.wanted;
+    this.#body = { form: request.form, payload };
   }
 
   begin(): void {
     const { respond, whileCancellable } = this.#ports;
-    this.#reserve(this.request.payload.byteLength);
+    this.#reserve(this.#body.payload.byteLength);
     // INGRESS-1: it is answered by then in any case.
-    this.#timer.set(after(this.request.timing.deadline, respond()));
-    this.#endCancelling = whileCancellable(this.request, () => this.#instance.end(cancelledError()));
+    this.#timer.set(after(this.request.deadline, respond()));
+    this.#endCancelling = whileCancellable(() => this.#instance.end(cancelledError()));
     this.#instance.begin();
   }
 
   prepare(stage: StageSpec): void {
     this.#call(stage, (outcome) => {
       if (!this.#makeRoom(stage.name, outcome.keep?.bytes ?? 0)) return;
-      this.#measures.noteFanOut(stage.name, outcome.messages.length);
+      this.#ports.measures.noteFanOut(stage.name, outcome.messages.length);
       this.#ports.onAsked(stage.name, outcome.messages.length);
       this.#instance.prepared(stage.name, outcome.messages, outcome.keep);
     });
   }
 
   send(stage: StageSpec, index: number, tensors: Uint8Array): void {
-    const { clock, tracer, modelOf, submit } = this.#ports;
-    const { app, arrivedAt, timing, priority, span } = this.request;
+    const { clock, tracer, modelOf, submit, measures } = this.#ports;
+    const whole = this.request;
     const now = clock.now();
     const key = keyOf(stage, index);
     // The deadline counts from the pipeline's arrival, so this stage gets the time that an earlier one saved.
-    const deadline = instant(arrivedAt + Math.floor(timing.slo * this.#ends.get(stage.name)!));
+    const deadline = instant(whole.arrivedAt + Math.floor(whole.slo * this.#ends.get(stage.name)!));
     const ticket: OutcomeTicket = {
       isStage: true,
       held: undefined,
       isGone: false,
       outcome: (outcome) => {
         this.#tickets.delete(key);
-        if (ticket.held !== undefined) this.#measures.noteThread(stage.name, ticket.held.thread);
+        if (ticket.held !== undefined) measures.noteThread(stage.name, ticket.held.thread);
         if (outcome instanceof TuttiError) return this.#failed(stage.name, outcome);
         this.#ports.onAnswered(stage.name, this.#ports.clock.now() > deadline);
         if (this.#instance.hasEnded || !this.#makeRoom(stage.name, outcome.byteLength)) return;
@@ -130,15 +112,17 @@ export class PipelineRun implements InstanceEffects {
     } catch (error) {
       return ticket.outcome(error as TuttiError);
     }
-    const stageSpan =
-      span === undefined
-        ? undefined
-        : tracer.start(`stage ${stage.name}`, { kind: "internal", at: now, parent: span.context });
-    submit({
-      ...{ app, model, tensors, priority, span: stageSpan, ticket },
-      arrivedAt: now,
-      timing: { deadline, slo: micros(Math.max(0, deadline - now)) },
-    });
+    const { app, appId, span } = whole;
+    const asked = { target: stage.model, app, reply: NOBODY, arrivedAt: now, onSettled: undefined, ticket };
+    const request = new PendingRequest(asked);
+    if (span !== undefined)
+      request.span = tracer.start(`stage ${stage.name}`, { kind: "internal", at: now, parent: span.context });
+    request.appId = appId;
+    request.model = model;
+    request.priority = whole.priority;
+    request.deadline = deadline;
+    request.slo = micros(Math.max(0, deadline - now));
+    submit(request, tensors);
   }
 
   withdraw(stage: StageSpec, index: number): void {
@@ -153,7 +137,7 @@ export class PipelineRun implements InstanceEffects {
   }
 
   answer(message: Uint8Array): void {
-    const missing = this.wanted?.find((name) => !decodeTensors(message).some((tensor) => tensor.name === name));
+    const missing = this.request.wanted?.find((name) => !decodeTensors(message).some((tensor) => tensor.name === name));
     if (missing === undefined) return this.#end(message);
     const names = decodeTensors(message).map(({ name }) => name);
     const text = `"${this.spec.name}" answered ${names.join(", ")}, and no "${missing.slice(0, 80)}": leave it out of ${HEADER.outputs}`;
@@ -172,7 +156,7 @@ export class PipelineRun implements InstanceEffects {
       makes: stage === undefined ? "answer" : "requests",
       app: this.request.app,
       body: this.#body,
-      id: this.id,
+      id: this.request.publisherId,
       parameters: this.#parameters,
       ...this.#instance.known(stage?.name),
     };
@@ -183,7 +167,7 @@ export class PipelineRun implements InstanceEffects {
       this.#callsUnderway.delete(underway);
       if (this.#instance.hasEnded) return;
       if (outcome instanceof TuttiError) return this.#failed(stage?.name ?? "finish", outcome);
-      this.#measures.noteStep(stage?.name, clock.now(), between(startedAt, clock.now()));
+      this.#ports.measures.noteStep(stage?.name, clock.now(), between(startedAt, clock.now()));
       this.#remember(outcome.read);
       onMade(outcome);
     });
@@ -193,9 +177,9 @@ export class PipelineRun implements InstanceEffects {
   #remember({ id, outputs, parameters, payload }: StepOutcome["read"]): void {
     if (this.#isRead) return;
     this.#isRead = true;
-    this.id = id;
+    this.request.publisherId = id;
     this.#parameters = parameters;
-    this.wanted = outputs ?? this.wanted;
+    this.request.wanted = outputs ?? this.request.wanted;
     if (payload !== undefined) this.#body = { form: "binary", payload };
   }
 
@@ -208,7 +192,7 @@ export class PipelineRun implements InstanceEffects {
   #makeRoom(stage: string, bytes: number): boolean {
     if (bytes === 0) return true;
     try {
-      checkRoom(this.#ports.pending, this.request.app, bytes);
+      checkRoom(this.#ports.pending, this.request, bytes);
     } catch (error) {
       this.#failed(stage, error as TuttiError);
       return false;
@@ -217,13 +201,12 @@ export class PipelineRun implements InstanceEffects {
     return true;
   }
   #reserve(bytes: number): void {
-    this.#ports.pending.reserve(this.#appId, bytes);
+    this.#ports.pending.reserve(this.request.appId, bytes);
     this.#reserved.push(bytes);
   }
 
   #expire(): void {
-    const { slo } = this.request.timing;
-    const text = `no answer within ${formatDuration(slo)}: ${this.#instance.underway} was not done`;
+    const text = `no answer within ${formatDuration(this.request.slo)}: ${this.#instance.underway} was not done`;
     this.#instance.end(new TuttiError("TUTTI_DEADLINE_EXCEEDED", text));
   }
 
@@ -232,7 +215,7 @@ export class PipelineRun implements InstanceEffects {
     this.#endCancelling();
     for (const { giveUp } of this.#callsUnderway) giveUp();
     this.#callsUnderway.clear();
-    for (const bytes of this.#reserved) this.#ports.pending.release(this.#appId, bytes);
+    for (const bytes of this.#reserved) this.#ports.pending.release(this.request.appId, bytes);
     this.#reserved.length = 0;
     this.#ports.onEnd(this, outcome);
   }

@@ -3,21 +3,20 @@ import type { Clock } from "@tutti/ports/clock";
 import { PIPELINE_INSTANCES_MAX, type PipelineSpec, type StageSpec } from "@tutti/pipelines";
 import { HEADER, TuttiError } from "@tutti/protocol";
 import type { Steps } from "@tutti/ports/steps";
-import type { Logger, Span, Tracer } from "@tutti/ports/telemetry";
-import type { Instant, Micros } from "@tutti/units";
-import { fnv1a } from "@tutti/wire";
+import type { Logger, Tracer } from "@tutti/ports/telemetry";
+import type { Micros } from "@tutti/units";
 import type { Catalog, CatalogModel } from "@tutti/actors/runtime";
-import { checkRoom, readForm, readPriority, readTiming } from "../admission.ts";
+import { checkRoom, readForm, readPriority, readTiming, readWanted } from "../admission.ts";
 import type { Answers } from "../answers.ts";
 import type { CancellationHandler } from "../cancellation-handler.ts";
-import type { PendingRequest, PendingRequests } from "../pending-requests.ts";
+import type { PendingRequest } from "../pending-request.ts";
+import type { PendingRequests } from "../pending-requests.ts";
 import type { IngressFigures } from "../ingress-figures.ts";
 import type { PartId } from "../part-figures.ts";
 import { endOutcomeSpan } from "../request-spans.ts";
 import type { VersionRouter } from "../version-router.ts";
 import { PipelineMeasures } from "./pipeline-measures.ts";
-import { type PipelineRequest, PipelineRun } from "./pipeline-run.ts";
-import type { StageRequest } from "./stage-request.ts";
+import { PipelineRun } from "./pipeline-run.ts";
 
 /** Pipelines that an ingress serves, and the port that runs their functions. */
 export interface ServedPipelines {
@@ -41,7 +40,7 @@ export interface PipelineRunnerOptions {
   /** d_resp. */
   readonly respond: () => Micros;
   /** Admits and holds a stage's request like any other. */
-  readonly submit: (request: StageRequest) => void;
+  readonly submit: (request: PendingRequest, tensors: Uint8Array) => void;
   readonly withdraw: (held: PendingRequest) => void;
   readonly onEnded: () => void;
 }
@@ -82,19 +81,10 @@ export class PipelineRunner {
   }
 
   /** @throws {TuttiError} the request is refused on arrival */
-  receive(
-    delivery: Delivery,
-    from: {
-      readonly target: string;
-      readonly app: string;
-      readonly reply: string;
-      readonly span: Span | undefined;
-      readonly arrivedAt: Instant;
-    },
-  ): void {
-    const { pending } = this.#options;
-    const { target, app, reply, span, arrivedAt } = from;
-    const { spec, measures } = this.#served.get(target)!;
+  receive(delivery: Delivery, request: PendingRequest): void {
+    const { target, reply, arrivedAt } = request;
+    const served = this.#served.get(target)!;
+    const { spec } = served;
     const version = delivery.header(HEADER.version);
     if (version !== undefined && version !== spec.version)
       throw new TuttiError(
@@ -104,15 +94,13 @@ export class PipelineRunner {
     // The stages of a retry go to the same versions as those of the first attempt.
     const versionBy = delivery.header(HEADER.messageId) ?? reply;
     for (const stage of spec.stages) this.#modelOf(stage, versionBy, `stage ${stage.name}: `);
-    const wantedText = delivery.header(HEADER.outputs);
-    const request: Omit<PipelineRequest, "payload"> = {
-      ...{ reply, app, arrivedAt, span },
-      timing: readTiming(delivery, { spec }, arrivedAt),
-      form: readForm(delivery),
-      priority: readPriority(delivery),
-      wanted: wantedText?.split(",").map((name) => name.trim()),
-    };
-    checkRoom(pending, app, delivery.payload.byteLength);
+    const { deadline, slo } = readTiming(delivery, spec.slo, arrivedAt);
+    request.deadline = deadline;
+    request.slo = slo;
+    request.form = readForm(delivery);
+    request.priority = readPriority(delivery);
+    request.wanted = readWanted(delivery);
+    checkRoom(this.#options.pending, request, delivery.payload.byteLength);
     if (this.#runs.size >= this.#instancesMax)
       throw new TuttiError(
         "TUTTI_OVERLOADED",
@@ -120,18 +108,18 @@ export class PipelineRunner {
         { retryAfterMs: 50 },
       );
     // The delivery's payload is borrowed.
-    this.#begin(spec, { ...request, payload: new Uint8Array(delivery.payload) }, measures, versionBy);
+    this.#begin(served, request, new Uint8Array(delivery.payload), versionBy);
   }
 
-  #begin(spec: PipelineSpec, request: PipelineRequest, measures: PipelineMeasures, versionBy: string): void {
+  #begin({ spec, measures }: Served, request: PendingRequest, payload: Uint8Array, versionBy: string): void {
     const { pipelines, clock, tracer, pending, cancels, respond, submit, withdraw } = this.#options;
     const { parts } = this.#options.figures;
     const stageOf = (name: string): PartId => ({ kind: "stage", of: spec.name, name });
-    const run = new PipelineRun(spec, request, measures, {
-      ...{ clock, tracer, pending, respond, submit, withdraw },
+    const run = new PipelineRun(spec, request, payload, {
+      ...{ measures, clock, tracer, pending, respond, submit, withdraw },
       steps: pipelines.steps,
       modelOf: (stage) => this.#modelOf(stage, versionBy, ""),
-      whileCancellable: ({ reply, app }, cancel) => cancels.holdWhole(reply, fnv1a(app), cancel),
+      whileCancellable: (cancel) => cancels.holdWhole(request.reply, request.appId, cancel),
       onAsked: (stage, requests) => parts.offered(stageOf(stage), requests),
       onAnswered: (stage, late) => parts.answered(stageOf(stage), { late }),
       onRefused: (stage, { code }) => parts.refused(stageOf(stage), code),
@@ -170,13 +158,9 @@ export class PipelineRunner {
     if (outcome instanceof TuttiError) {
       error = outcome;
       answers.refuse(request.reply, outcome);
-    } else {
-      const model = { spec: { name: spec.name, version: spec.version, outputs: [] } };
-      const how = { form: request.form, publisherId: run.id, wanted: run.wanted, model };
-      error = answers.ok(how, request.reply, outcome);
-    }
-    figures.settlePipeline(spec.name, { arrivedAt: request.arrivedAt, deadline: request.timing.deadline }, error, now);
-    if (request.span !== undefined) endOutcomeSpan(request.span, { error, late: now > request.timing.deadline, now });
+    } else error = answers.ok(request, { name: spec.name, version: spec.version, outputs: [] }, outcome);
+    figures.settlePipeline(spec.name, request, error, now);
+    if (request.span !== undefined) endOutcomeSpan(request.span, { error, late: now > request.deadline, now });
     onEnded();
   }
 }
