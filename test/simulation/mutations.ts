@@ -92,7 +92,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "no timer at the ingress",
-    file: "ingress/src/ingress.ts",
+    file: "ingress/src/request-settlement.ts",
     find: `    this.#timer.set(next);`,
     replace: ``,
   },

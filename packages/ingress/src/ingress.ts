@@ -1,5 +1,7 @@
 /**
  * The ingress: accepts requests, holds their inputs until they are answered, and gives each publisher its one answer.
+ * One request is one record (PendingRequest) on one way: RequestIntake receives, admits, reads and accepts it;
+ * RequestSettlement holds it, sends its arrival to a batcher (ArrivalStreams), and settles it.
  *
  *   INGRESS-1. Every held request has a timer. Whatever happens elsewhere, it is answered at its deadline + d_resp, and
  *              no more than ANSWERED_WITHIN after the deadline (T1).
@@ -8,8 +10,8 @@
  *   INGRESS-3. Only an executor that pulled a request, with a token that its batcher signed, may answer it (T2).
  */
 import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
-import type { Alarm, Stop } from "@tutti/ports/clock";
-import { type Decoder, inlineDecoder } from "@tutti/ports/decode";
+import type { Stop } from "@tutti/ports/clock";
+import { inlineDecoder } from "@tutti/ports/decode";
 import {
   APP_BYTES_MAX,
   APP_REQUESTS_MAX,
@@ -18,74 +20,30 @@ import {
   INFER_SUBJECT,
   INGRESS_BYTES_MAX,
   INGRESS_REQUESTS_MAX,
-  RequestRefused,
-  type ResultBatch,
-  TuttiError,
-  codeOfNumber,
+  type TuttiError,
 } from "@tutti/protocol";
 import { DelayEstimator } from "@tutti/profile";
-import type { DataHandlers } from "@tutti/ports/pull";
-import {
-  type ActorKey,
-  type Instant,
-  type Micros,
-  after,
-  before as earlierBy,
-  between,
-  formatDuration,
-  micros,
-  millis,
-  seconds,
-} from "@tutti/units";
-import {
-  type CatalogModel,
-  type Actor,
-  type ActorConfig,
-  type ActorPorts,
-  type ModelLease,
-  Catalog,
-  ActorRuntime,
-} from "@tutti/actors/runtime";
+import { type ActorKey, type Micros, before as earlierBy, between, micros, millis, seconds } from "@tutti/units";
+import { type CatalogModel, type Actor, Catalog, ActorRuntime } from "@tutti/actors/runtime";
 import { unservedError } from "./admission.ts";
 import { AppNames } from "./app-names.ts";
 import { Answers } from "./answers.ts";
-import { CancellationHandler, cancelledError } from "./cancellation-handler.ts";
+import { CancellationHandler } from "./cancellation-handler.ts";
 import { type ServedData, carrierOf } from "./batch-carrier.ts";
 import { createTensorServer } from "./tensor-server.ts";
 import { RequestIntake } from "./request-intake.ts";
+import { RequestSettlement } from "./request-settlement.ts";
 import type { PendingRequest } from "./pending-request.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
+import type { IngressConfig, IngressPorts } from "./ingress-ports.ts";
 import { ArrivalStreams } from "./arrival-streams.ts";
 import { localIngress } from "./local-ingress.ts";
-import { PipelineRunner, type ServedPipelines } from "./pipelines/pipeline-runner.ts";
-import { refusalError } from "./refusal-error.ts";
+import { PipelineRunner } from "./pipelines/pipeline-runner.ts";
 import { Shedding } from "./shedding.ts";
-import { endRequestSpan, traceAccepted } from "./request-spans.ts";
 import { ModelRemoval, replacedError, unloadedError } from "./model-removal.ts";
 import { VersionRouter } from "./version-router.ts";
 import { type Warmup, WarmUp } from "./warm-up.ts";
-
-export interface IngressConfig extends ActorConfig {
-  /** `app`: replies must lie below the application's own inbox prefix; `any`: development on loopback. */
-  readonly replyScope: "app" | "any";
-  /** Lower bound of d_resp, the time from the end of a batch's run to the answer. */
-  readonly respondFloor: Micros;
-  /** Bounds of the warm-up requests that it may send when it starts (WarmUp). */
-  readonly warmup?: Warmup;
-  readonly requestsMax?: number;
-  readonly bytesMax?: number;
-  readonly appRequestsMax?: number;
-  readonly appBytesMax?: number;
-}
-
-export interface IngressPorts extends ActorPorts {
-  readonly decoder?: Decoder;
-  /** Pipelines served beside models, under names of the same kind. */
-  readonly pipelines?: ServedPipelines;
-  /** Starts the data plane's servers on these handlers. */
-  readonly serveData: (handlers: DataHandlers) => ServedData;
-}
 
 export function createIngress(ports: IngressPorts, config: IngressConfig, ready: () => void): Actor {
   return new Ingress(ports, config, ready);
@@ -118,15 +76,14 @@ class Ingress implements Actor {
   readonly #figures = new IngressFigures();
   readonly #warmUp: WarmUp;
   readonly #respond: DelayEstimator;
-  readonly #timer: Alarm;
   readonly #introducing: Stop;
   readonly #appNames: AppNames;
   readonly #naming: Stop;
   readonly #data: ServedData;
   readonly #pipelines: PipelineRunner | undefined;
   readonly #requestIntake: RequestIntake;
+  readonly #settlement: RequestSettlement;
   readonly #shedding: Shedding;
-  #timerAt: Instant = Infinity as Instant;
   readonly #cancels: CancellationHandler;
   #requests: DeliverySubscription | undefined;
   #cancelling: Subscription | undefined;
@@ -145,7 +102,7 @@ class Ingress implements Actor {
     });
     this.#answers = new Answers(ports.answers ?? ports.bulk, ports.clock);
     this.#respond = respondDelay(config.respondFloor);
-    this.#cancels = new CancellationHandler(config.replyScope, (held) => this.#cancel(held));
+    this.#cancels = new CancellationHandler(config.replyScope, (held) => this.#settlement.cancel(held));
     this.#warmUp = this.#createWarmUp();
     const secret = ports.randomBytes(32);
     this.#runtime = this.#createActorRuntime();
@@ -173,16 +130,11 @@ class Ingress implements Actor {
     });
     this.#pipelines = this.#createPipelines();
     this.#requestIntake = this.#createRequestIntake();
-    this.#runtime.reader.on(RequestRefused, (refusal, sender) => {
-      const held = this.#pending.get(refusal.seq);
-      if (held !== undefined && held.thread === refusal.thread && this.#arrivalStreams.holds(held.thread, sender))
-        this.#settle(held, this.#refusalError(held, refusal));
-    });
-    this.#timer = ports.clock.alarm(() => this.#onTimer());
+    this.#appNames = new AppNames(this.#runtime);
+    this.#settlement = this.#createRequestSettlement();
     this.#introducing = ports.clock.every(seconds(1), () =>
       this.#arrivalStreams.introduceAgain(this.#ports.clock.now()),
     );
-    this.#appNames = new AppNames(this.#runtime);
     this.#naming = ports.clock.every(seconds(5), () => this.#appNames.tell());
     this.#data = this.#serveData(secret);
     const open = (): void => {
@@ -227,7 +179,7 @@ class Ingress implements Actor {
 
   #createModelRemoval(): ModelRemoval {
     const [pending, arrivalStreams, { registry }] = [this.#pending, this.#arrivalStreams, this.#runtime];
-    const settle = (one: PendingRequest, error: TuttiError): void => this.#settle(one, error);
+    const settle = (held: PendingRequest, error: TuttiError): void => this.#settlement.settle(held, error);
     return new ModelRemoval({ pending, lanes: arrivalStreams, directory: registry, catalog: this.#catalog, settle });
   }
 
@@ -248,8 +200,27 @@ class Ingress implements Actor {
       figures: this.#figures,
       pipelines: this.#pipelines,
       respond: () => this.#respondNow(),
-      onAccepted: (request, lease) => this.#hold(request, lease),
+      onAccepted: (request, lease) => this.#settlement.hold(request, lease),
       onTurnedAway: () => this.#endIfDrained(),
+    });
+  }
+
+  #createRequestSettlement(): RequestSettlement {
+    const { clock, telemetry } = this.#ports;
+    return new RequestSettlement({
+      runtime: this.#runtime,
+      clock,
+      tracer: telemetry.tracer,
+      pending: this.#pending,
+      arrivalStreams: this.#arrivalStreams,
+      catalog: this.#catalog,
+      shedding: this.#shedding,
+      cancels: this.#cancels,
+      answers: this.#answers,
+      figures: this.#figures,
+      appNames: this.#appNames,
+      timerLate: () => this.#timerLate(),
+      onEnded: () => this.#endIfDrained(),
     });
   }
 
@@ -269,7 +240,7 @@ class Ingress implements Actor {
       figures: this.#figures,
       respond: () => this.#timerLate(),
       submit: (request, tensors) => this.#requestIntake.submit(request, tensors),
-      withdraw: (held) => this.#cancel(held),
+      withdraw: (held) => this.#settlement.cancel(held),
       onEnded: () => this.#endIfDrained(),
     });
   }
@@ -283,7 +254,7 @@ class Ingress implements Actor {
       onPulled: (held, batcher) => this.#arrivalStreams.pulled(held, batcher),
       onRefused: (held, batcher) => this.#arrivalStreams.refused(held, batcher),
       onNotRun: (held) => void (this.#removal.givenBack(held) || this.#arrivalStreams.notRun(held)),
-      settle: (held, outcome, results) => this.#settle(held, outcome, results),
+      settle: (held, outcome, results) => this.#settlement.settle(held, outcome, results),
       onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
     });
     const onCarried = (seq: number): void => {
@@ -305,7 +276,7 @@ class Ingress implements Actor {
         if (this.#figures.requests++ === 0) this.#warmUp.end();
         this.#requestIntake.ask(request, ticket);
       },
-      cancel: (held) => this.#cancel(held),
+      cancel: (held) => this.#settlement.cancel(held),
     });
   }
 
@@ -329,7 +300,7 @@ class Ingress implements Actor {
     const finish = (): void => {
       this.#drained = undefined;
       this.#cancelling?.stop();
-      this.#timer.clear();
+      this.#settlement.close();
       this.#introducing.stop();
       this.#naming.stop();
       this.#shedding.close();
@@ -383,81 +354,6 @@ class Ingress implements Actor {
   #onRequest(delivery: Delivery): void {
     if (this.#figures.requests++ === 0) this.#warmUp.end();
     this.#requestIntake.receive(delivery);
-  }
-
-  /** @param lease - of its model, as it was when the request came; the present one counts, if there is one */
-  #hold(held: PendingRequest, lease: ModelLease): void {
-    const { spec } = held.model;
-    if (held.onSettled === undefined) this.#figures.accept(spec);
-    if (held.onSettled === undefined) this.#appNames.note(held.app);
-    if (held.ticket !== undefined) held.ticket.held = held;
-    this.#pending.add(held, after(held.deadline, this.#timerLate()));
-    this.#cancels.hold(held);
-    this.#armTimer();
-    const holder = this.#catalog.leaseOf(spec.number) ?? lease;
-    if (held.span !== undefined) traceAccepted(held, holder, this.#ports.clock.now());
-    this.#arrivalStreams.arrive(held, holder);
-  }
-
-  /** The one place where a held request gets its answer (INGRESS-2). */
-  #settle(held: PendingRequest, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
-    // A settled request settles the siblings of its pipeline too, perhaps before their turn.
-    if (this.#pending.get(held.seq) !== held) return;
-    const now = this.#ports.clock.now();
-    this.#pending.remove(held);
-    this.#cancels.release(held);
-    const error = this.#answer(held, outcome);
-    if (held.onSettled === undefined) this.#figures.settle(held, error, now);
-    else held.onSettled();
-    const { clock, telemetry } = this.#ports;
-    if (held.span !== undefined)
-      endRequestSpan(telemetry.tracer, held, { error, heardAt: now, now: clock.now(), results });
-    held.ticket?.outcome(error ?? outcome);
-    this.#endIfDrained();
-  }
-
-  #refusalError(held: PendingRequest, { code, feasible }: RequestRefused): TuttiError {
-    const keep = this.#shedding.keepOf(held.thread, held);
-    return refusalError(held, codeOfNumber(code), { feasible, keep });
-  }
-
-  /** @returns the error that was sent */
-  #answer(held: PendingRequest, outcome: Uint8Array | TuttiError): TuttiError | undefined {
-    if (held.ticket !== undefined) return outcome instanceof TuttiError ? outcome : undefined;
-    if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.model.spec, outcome);
-    this.#answers.refuse(held.reply, outcome);
-    return outcome;
-  }
-
-  #armTimer(): void {
-    const next = this.#pending.nextTimerAt;
-    // A timer that fires for an answered request costs less than setting one for each answer.
-    if (next >= this.#timerAt) return;
-    this.#timerAt = next;
-    this.#timer.set(next);
-  }
-
-  /** INGRESS-1: answers all requests whose timer is due, the anchor of T1. */
-  #onTimer(): void {
-    const now = this.#ports.clock.now();
-    for (let held = this.#pending.due(now); held !== undefined; held = this.#pending.due(now)) {
-      if (held.batch === 0) this.#arrivalStreams.withdraw(held);
-      this.#settle(
-        held,
-        new TuttiError(
-          "TUTTI_DEADLINE_EXCEEDED",
-          `no result within ${formatDuration(held.slo)}: the batch was lost, or ran longer than planned`,
-        ),
-      );
-    }
-    this.#timerAt = Infinity as Instant;
-    this.#armTimer();
-  }
-
-  /** Cancels a request. One that runs can't be stopped; its result finds nothing (INGRESS-2). */
-  #cancel(held: PendingRequest): void {
-    if (held.executor === 0) this.#arrivalStreams.withdraw(held);
-    this.#settle(held, cancelledError());
   }
 
   #onModel(model: CatalogModel, before: CatalogModel | undefined): void {
