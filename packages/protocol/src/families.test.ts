@@ -50,6 +50,8 @@ test("a family with anything out of place is none (T8)", () => {
     { ...FAMILY, variants: [a, { ...b, suffix: { ...b.suffix, feeds: [{ from: "h" }] } }] },
     { ...FAMILY, prefix: { ...FAMILY.prefix, cut: [{ name: "h", batchAxis: -1 }] } },
     { variants: [a], pace: { prefix: { alphaMs: 1 }, suffix: { alphaMs: 1, betaMs: 1 } } },
+    { ...FAMILY, pace: { prefix: { alphaMs: 1 }, suffix: { alphaMs: 1, betaMs: 1 } } },
+    { ...FAMILY, variants: [a, { ...b, whole: { bytes: 1 } }] },
     { ...FAMILY, variants: Array.from({ length: 257 }, (_, i) => ({ ...a, name: `a${i}` })) },
   ];
   for (const family of bad) expect(isModelSpec(specWith(family)), JSON.stringify(family)?.slice(0, 200)).toBe(false);

@@ -3,11 +3,11 @@
  * Publishers ask for a variant by its name. The last 8 bytes of a row hold the index of its variant, which reaches the
  * engine as one more input.
  */
-import type { Micros } from "@tutti/units";
-import { isName } from "./limits.ts";
-import type { ModelSpec, TensorSpec } from "./model-spec.ts";
 import { SLO_US_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX } from "./limits.ts";
-import type { CutSpec } from "./variable-axes.ts";
+import type { ModelSpec } from "./model-spec.ts";
+import { type RecordOf, type Static, schema } from "./schema.ts";
+import { TensorSpec } from "./tensor.ts";
+import { CutSpec } from "./variable-axes.ts";
 
 /** Most models of one family; an index is written as 16 bits. */
 export const VARIANTS_MAX = 256;
@@ -17,58 +17,81 @@ export const VARIANT_INPUT = "tutti.variant";
 /** Bytes of the variant's index at the end of a row. */
 const VARIANT_BYTES = 8;
 
-/** A part of a family's file. */
-export interface PartSpec {
-  readonly offset: number;
-  readonly bytes: number;
-  readonly nodes: number;
-  /** Inputs of the request that the part reads. */
-  readonly inputs: readonly string[];
-}
+/** Most values that cross the cut: a generous bound that protects readers. */
+const CUTS = 4_096;
+const tensorName = schema.text(TENSOR_NAME_BYTES_MAX);
+const nodes = schema.whole(0, 2 ** 31);
 
-export interface PrefixSpec extends PartSpec {
+const part = {
+  offset: schema.count,
+  bytes: schema.count,
+  nodes,
+  /** Inputs of the request that the part reads. */
+  inputs: schema.list(tensorName, TENSORS_MAX),
+};
+/** A part of a family's file. */
+export type PartSpec = RecordOf<typeof part>;
+
+const PrefixSpec = schema.record({
+  ...part,
   /**
    * Values that the prefix hands over, each with the axis of its rows. Along it, rows of different variants are
    * separated.
    */
-  readonly cut: readonly { readonly name: string; readonly batchAxis: number }[];
-}
+  cut: schema.list(schema.record({ name: tensorName, batchAxis: schema.whole(0, 32) }), CUTS),
+});
+export type PrefixSpec = Static<typeof PrefixSpec>;
 
-export interface SuffixSpec extends PartSpec {
+const SuffixSpec = schema.record({
+  ...part,
   /** Which output of the prefix (`from`) goes to which input of this part (`to`). */
-  readonly feeds: readonly { readonly from: string; readonly to: string }[];
-}
+  feeds: schema.list(schema.record({ from: tensorName, to: tensorName }), CUTS),
+});
+export type SuffixSpec = Static<typeof SuffixSpec>;
 
 /** One model of a family, as its publishers know it. */
-export interface VariantSpec {
-  readonly name: string;
-  readonly version: string;
-  readonly slo: Micros;
-  readonly outputs: readonly TensorSpec[];
-  readonly cuts?: Readonly<Record<string, CutSpec>>;
-  readonly presentation?: Readonly<Record<string, unknown>>;
+const VariantSpec = schema.record({
+  name: schema.name,
+  version: schema.text(),
+  slo: schema.slo,
+  outputs: schema.list(TensorSpec, TENSORS_MAX),
+  cuts: schema.optional(schema.map(CutSpec)),
+  presentation: schema.optional(schema.map(schema.unchecked())),
   /** Size, sha256 and node count of its own file, which nothing loads any more. */
-  readonly whole?: { readonly bytes: number; readonly sha256: string; readonly nodes: number };
+  whole: schema.optional(schema.record({ bytes: schema.count, sha256: schema.text(), nodes })),
   /** Absent in an emulated family. */
-  readonly suffix?: SuffixSpec;
-}
+  suffix: schema.optional(SuffixSpec),
+});
+export type VariantSpec = Static<typeof VariantSpec>;
 
+const milliseconds = schema.between(0, SLO_US_MAX / 1_000);
 /** Duration of emulated runs: α·b + β for b rows. */
-export interface LinePace {
-  readonly alphaMs: number;
-  readonly betaMs: number;
-}
+const LinePace = schema.record({ alphaMs: milliseconds, betaMs: milliseconds });
+export type LinePace = Static<typeof LinePace>;
 
-export interface FamilySpec {
-  readonly variants: readonly VariantSpec[];
-  /** Absent in an emulated family. */
-  readonly prefix?: PrefixSpec;
-  /**
-   * Latencies of an emulated family. The prefix runs over the whole batch, then the suffix once for each variant in the
-   * batch, over that variant's rows.
-   */
-  readonly pace?: { readonly prefix: LinePace; readonly suffix: LinePace };
-}
+export const FamilySpec = schema.also(
+  schema.record({
+    variants: schema.distinct(VariantSpec, VARIANTS_MAX, ({ name }) => name),
+    /** Absent in an emulated family. */
+    prefix: schema.optional(PrefixSpec),
+    /**
+     * Latencies of an emulated family. The prefix runs over the whole batch, then the suffix once for each variant in
+     * the batch, over that variant's rows.
+     */
+    pace: schema.optional(schema.record({ prefix: LinePace, suffix: LinePace })),
+  }),
+  ({ variants, prefix, pace }) =>
+    variants.length > 0 &&
+    (prefix !== undefined || pace !== undefined) &&
+    variants.every(({ suffix }) => (suffix === undefined) === (prefix === undefined)),
+);
+export type FamilySpec = Static<typeof FamilySpec>;
+
+/** True if all parts of a family lie within its file. */
+export const partsFit = ({ prefix, variants }: FamilySpec, fileBytes: number): boolean =>
+  [prefix, ...variants.map(({ suffix }) => suffix)].every(
+    (one) => one === undefined || one.offset + one.bytes <= fileBytes,
+  );
 
 /** The input of a family that publishers don't send: each row's variant. */
 export const variantInput = (): TensorSpec => ({ name: VARIANT_INPUT, type: "UINT16", dims: ["batch"] });
@@ -113,74 +136,3 @@ export function writeVariant(row: Uint8Array, index: number): void {
 
 /** Number of variants of a model; 0 if it is no family. */
 export const variantCount = ({ family }: Pick<ModelSpec, "family">): number => family?.variants.length ?? 0;
-
-type Unknown<T> = { readonly [K in keyof T]?: unknown };
-const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const isWhole = (value: unknown, most: number): value is number =>
-  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most;
-const isTensorName = (value: unknown): boolean => typeof value === "string" && value.length <= TENSOR_NAME_BYTES_MAX;
-/** Most values that cross the cut: a generous bound that protects readers. */
-const CUTS = 4_096;
-const NODES = 2 ** 31;
-const isListOf = (value: unknown, most: number, isItem: (item: unknown) => boolean): boolean =>
-  Array.isArray(value) && value.length <= most && value.every(isItem);
-
-const isPart = (value: unknown, fileBytes: number): boolean => {
-  if (!isMap(value)) return false;
-  const { offset, bytes, nodes, inputs }: Unknown<PartSpec> = value;
-  return (
-    isWhole(offset, fileBytes) &&
-    isWhole(bytes, fileBytes - offset) &&
-    isWhole(nodes, NODES) &&
-    isListOf(inputs, TENSORS_MAX, isTensorName)
-  );
-};
-const isPrefix = (value: unknown, fileBytes: number): boolean => {
-  if (!isPart(value, fileBytes)) return false;
-  const { cut }: Unknown<PrefixSpec> = value as Unknown<PrefixSpec>;
-  return isListOf(cut, CUTS, (one) => isMap(one) && isTensorName(one["name"]) && isWhole(one["batchAxis"], 32));
-};
-const isSuffix = (value: unknown, fileBytes: number): boolean => {
-  if (!isPart(value, fileBytes)) return false;
-  const { feeds }: Unknown<SuffixSpec> = value as Unknown<SuffixSpec>;
-  return isListOf(feeds, CUTS, (feed) => isMap(feed) && isTensorName(feed["from"]) && isTensorName(feed["to"]));
-};
-const isLine = (value: unknown): boolean =>
-  isMap(value) &&
-  [value["alphaMs"], value["betaMs"]].every((ms) => typeof ms === "number" && ms >= 0 && ms <= SLO_US_MAX / 1000);
-
-export interface FamilyChecks {
-  readonly fileBytes: number | undefined;
-  readonly isTensor: (value: unknown) => boolean;
-  readonly isCuts: (value: unknown) => boolean;
-}
-
-/** Validates everything that readers of a family rely on (T8), also that the file and its parts agree. */
-export function isFamily(value: unknown, { fileBytes, isTensor, isCuts }: FamilyChecks): value is FamilySpec {
-  if (!isMap(value)) return false;
-  const { variants, prefix, pace }: Unknown<FamilySpec> = value;
-  const isEmulated = prefix === undefined;
-  if (
-    isEmulated ? !isMap(pace) || !isLine(pace["prefix"]) || !isLine(pace["suffix"]) : !isPrefix(prefix, fileBytes ?? 0)
-  )
-    return false;
-  const isVariant = (one: unknown): boolean => {
-    if (!isMap(one)) return false;
-    const { name, version, slo, outputs, cuts, presentation, suffix }: Unknown<VariantSpec> = one;
-    return (
-      typeof name === "string" &&
-      isName(name) &&
-      typeof version === "string" &&
-      isWhole(slo, SLO_US_MAX) &&
-      slo > 0 &&
-      isListOf(outputs, TENSORS_MAX, isTensor) &&
-      (cuts === undefined || isCuts(cuts)) &&
-      (presentation === undefined || isMap(presentation)) &&
-      (isEmulated ? suffix === undefined : isSuffix(suffix, fileBytes ?? 0))
-    );
-  };
-  if (!isListOf(variants, VARIANTS_MAX, isVariant)) return false;
-  const names = (variants as VariantSpec[]).map(({ name }) => name);
-  return names.length > 0 && new Set(names).size === names.length;
-}

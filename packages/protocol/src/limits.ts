@@ -18,6 +18,8 @@ export const TENSORS_MAX = 64;
 /** Bytes of a tensor's name: models name theirs freely (`onnx::Conv_123`), so longer than our own names. */
 export const TENSOR_NAME_BYTES_MAX = 256;
 export const RANK_MAX = 8;
+/** Largest size of one axis of a tensor. */
+export const AXIS_SIZE_MAX = 2 ** 31;
 export const BATCH_SIZE_MAX = 1_024;
 /** Longest SLO, µs. A deadline further away is a mistake, and would hold memory for as long. */
 export const SLO_US_MAX = 600_000_000;

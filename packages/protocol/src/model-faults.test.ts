@@ -1,6 +1,6 @@
 import { type Instant, actorKey, gpuId, instant } from "@tutti/units";
 import { expect, test } from "vitest";
-import { type ModelFaults, type Strike, statusWith, withStrike } from "./model-faults.ts";
+import { type ModelFaults, type Strike, isModelFaults, statusWith, withStrike } from "./model-faults.ts";
 
 const model = { name: "mlp", number: 7, version: "1" };
 const strike = (executor: number, at: number, changes: Partial<Strike> = {}): Strike => ({
@@ -44,4 +44,16 @@ test("executors that were killed together are one event; one killed in a run tha
 test("what is quarantined takes no more strikes: its reason stays", () => {
   const faults = afterAll(strike(1, 100), strike(2, 200), strike(3, 300));
   expect(withStrike(model, faults, strike(4, 400))).toBeUndefined();
+});
+
+test("faults are read as executors write them, and in no other form (T8)", () => {
+  const faults = afterAll(strike(1, 100))!;
+  expect(isModelFaults(JSON.parse(JSON.stringify(faults)))).toBe(true);
+  for (const one of [
+    ...[{ number: -1 }, { quarantined: undefined }, { strikes: {} }, { strikes: [null] }],
+    ...[{ how: "toString" }, { gpu: "0" }, { executor: 0 }, { at: 0.5 }, { host: 7 }].map((part) => ({
+      strikes: [{ ...faults.strikes[0], ...part }],
+    })),
+  ])
+    expect(isModelFaults({ ...faults, ...one }), JSON.stringify(one)).toBe(false);
 });

@@ -1,5 +1,6 @@
-import { type ActorKey, type GpuId, type Instant, formatDuration, micros } from "@tutti/units";
+import { formatDuration, micros } from "@tutti/units";
 import type { ModelSpec, ModelStatus } from "./model-spec.ts";
+import { type Static, schema } from "./schema.ts";
 
 /**
  * One end of an executor because of a model, or while it ran or loaded one.
@@ -7,30 +8,32 @@ import type { ModelSpec, ModelStatus } from "./model-spec.ts";
  * `hung`: its run or load passed its deadline. `crashed`: the process ended by itself (a native abort, a lost device).
  * `killed`: it was ended from outside, perhaps for lack of memory, or the cause is unknown.
  */
-export interface Strike {
+const Strike = schema.record({
   /** The incarnation that ended; each counts once. */
-  readonly executor: ActorKey;
-  readonly host: string;
-  readonly gpu: GpuId;
-  readonly doing: "run" | "load";
-  readonly how: "hung" | "crashed" | "killed";
+  executor: schema.actor,
+  host: schema.text(),
+  gpu: schema.gpu,
+  doing: schema.oneOf(["run", "load"]),
+  how: schema.oneOf(["hung", "crashed", "killed"]),
   /** Start of the run or load. */
-  readonly startedAt: Instant;
+  startedAt: schema.moment,
   /** Time at which the strike was recorded. */
-  readonly at: Instant;
-}
+  at: schema.moment,
+});
+export type Strike = Static<typeof Strike>;
 
 /**
  * Executors that a model has ended since it last served. It is the value of `faultKeys.model(number)` in the bucket of
  * profiles, changed by compare-and-set.
  */
-export interface ModelFaults {
-  readonly name: string;
-  readonly number: number;
-  readonly strikes: readonly Strike[];
+export const isModelFaults = schema.record({
+  name: schema.text(),
+  number: schema.model,
+  strikes: schema.list(Strike),
   /** Reason why no executor loads or runs the model any more; "" as long as it is served. */
-  readonly quarantined: string;
-}
+  quarantined: schema.text(),
+});
+export type ModelFaults = Static<typeof isModelFaults>;
 
 /** Executors in a row that a model may end before it is quarantined. */
 export const STRIKES_MAX = 3;

@@ -1,143 +1,163 @@
-import { type Micros, type ThreadId, threadId } from "@tutti/units";
-import { type DataType, alignTo8, bytesOf } from "./tensor.ts";
-import { type FamilySpec, variantBytes } from "./families.ts";
-import { type CutSpec, type MadeSpec, lengthsBytes, longestLengths, sizesOfRow } from "./variable-axes.ts";
-
-/** The symbolic name that marks the batch axis in `dims`. */
-export const BATCH_AXIS = "batch";
-
-/** One input or output: `dims` are numbers, the name of a variable axis (`W`), or `batch`. */
-export interface TensorSpec {
-  readonly name: string;
-  readonly type: DataType;
-  readonly dims: readonly (number | string)[];
-}
-
 /**
- * An input that is the same for every request (a sampling rate, a threshold). The executor feeds it; nobody sends it.
+ * Models and their statuses as the store holds them. They are JSON that operators may edit, and an accepted one is in
+ * every actor's catalog, so whatever readers rely on is validated (T8). Only values that would break a reader are
+ * refused; the profiler decides whether a model can be served.
  */
-export interface ConstantSpec {
-  readonly name: string;
-  readonly type: DataType;
-  readonly dims: readonly number[];
-  readonly values: readonly number[];
-}
+import { BUCKETS_MAX, type Micros, type ThreadId, threadId } from "@tutti/units";
+import { FamilySpec, VARIANT_INPUT, partsFit, variantBytes } from "./families.ts";
+import { BATCH_SIZE_MAX, SLO_US_MAX, TENSORS_MAX } from "./limits.ts";
+import { type Static, schema } from "./schema.ts";
+import type { Shares } from "./shares.ts";
+import { BATCH_AXIS, ConstantSpec, TensorSpec, alignTo8, bytesOf } from "./tensor.ts";
+import {
+  AxisSpec,
+  BucketSpec,
+  CutSpec,
+  MadeSpec,
+  lengthsBytes,
+  longestLengths,
+  paddedAxes,
+  paddingProblem,
+  sizesOfRow,
+} from "./variable-axes.ts";
+import { isModelName, splitModelName } from "./versions.ts";
 
-/**
- * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, and each combination of sizes is a
- * ModelThread of its own. `pad`: one ModelThread; rows keep their lengths, and are padded to the longest of their
- * batch.
- */
-export interface AxisSpec {
-  readonly mode: "bucket" | "pad";
-  /** `bucket`: the sizes. `pad`: only the longest accepted length. */
-  readonly sizes: readonly number[];
-  readonly padValue: number;
-  /** `pad`: padding values of inputs that differ from `padValue`, by name. */
-  readonly padValues?: Readonly<Record<string, number>>;
-  /** `pad`: a batch's length is a multiple of this, so that few shapes occur; 1 when left out. */
-  readonly multiple?: number;
-  /** `pad`: the length to measure and warm up with; the longest when left out. */
-  readonly typical?: number;
-  /**
-   * `pad`: false where padding changes the model's results (attention over the whole width, a mean over it). Rows of a
-   * batch then run together only if their lengths round up to the same multiple, so that each gets the result it gets
-   * alone.
-   */
-  readonly mixed?: boolean;
-}
+/** Bytes of the largest row that the data plane carries. */
+const ROW_BYTES_MAX = 33_554_432;
+const LATENCY_US_MAX = 10 * SLO_US_MAX;
 
-/**
- * One combination of axis sizes; `{}` for a model without variable axes. Buckets are ordered by volume, least first.
- */
-export type BucketSpec = Readonly<Record<string, number>>;
+/** A latency table: latency in µs by batch size, each size once. */
+const ProfilePoints = schema.distinct(
+  schema.record({ batchSize: schema.batchSize, latency: schema.whole<Micros>(0, LATENCY_US_MAX) }),
+  BATCH_SIZE_MAX,
+  ({ batchSize }) => batchSize,
+);
+export type ProfilePoints = Static<typeof ProfilePoints>;
+const pointsByBucket = schema.list(ProfilePoints, BUCKETS_MAX);
 
-/** A latency table given by hand: latency in µs by batch size. */
-export type ProfilePoints = readonly { readonly batchSize: number; readonly latency: Micros }[];
-
+const amount = schema.between(0, Number.MAX_VALUE);
 /**
  * Run time of an emulated model as a function of its inputs. For k rows it is fixedMs + (unitMs + rowUnitMs · k) · the
  * length of the longest row.
  */
-export interface PaceSpec {
-  readonly fixedMs: number;
+const PaceSpec = schema.record({
+  fixedMs: amount,
   /** Time for each unit of the longest row, once a batch: batching saves it. */
-  readonly unitMs: number;
+  unitMs: amount,
   /** Time for each unit of the longest row, for each row. */
-  readonly rowUnitMs: number;
+  rowUnitMs: amount,
   /** The padded axis that gives a row's length; undefined: its length is the first number of its first input. */
-  readonly axis?: string;
-  readonly max: number;
-  readonly typical: number;
-}
+  axis: schema.optional(schema.text()),
+  max: amount,
+  typical: amount,
+});
+export type PaceSpec = Static<typeof PaceSpec>;
 
 /** Specification of a model to serve: the value of its key in the bucket `tutti_models`. */
-export interface ModelSpec {
-  readonly name: string;
+const ModelSpec = schema.record({
+  name: schema.also(schema.text(), isModelName),
   /** Unique within the cluster for ever: the revision of the first entry. Thread ids derive from it. */
-  readonly number: number;
-  readonly version: string;
-  readonly engine: "onnx" | "emulated";
+  number: schema.model,
+  version: schema.text(),
+  engine: schema.oneOf(["onnx", "emulated"]),
   /** Object in `tutti_files`; absent for emulated models. */
-  readonly file?: { readonly object: string; readonly sha256: string; readonly bytes: number };
+  file: schema.optional(
+    schema.record({ object: schema.text(), sha256: schema.text(), bytes: schema.whole(0, 2 ** 40) }),
+  ),
   /** Bytes of the weights on an accelerator, if that isn't the size of the file, as for an emulated model. */
-  readonly memory?: number;
-  readonly slo: Micros;
-  readonly batchSizeMax: number;
+  memory: schema.optional(schema.whole(0, 2 ** 50)),
+  slo: schema.slo,
+  batchSizeMax: schema.batchSize,
   /** 0 = eager (lowest latency) … 1 = full deferral (largest batches). */
-  readonly patience: number;
+  patience: schema.between(0, 1),
   /**
    * Weights of applications under overload, by name; `*` for all others (1 when left out). Without `shares`, an
-   * application's weight is its usual rate. docs/algorithms.md, A12.
+   * application's weight is its usual rate. docs/algorithms.md, A12. A model is served whether or not they can be read.
    */
-  readonly shares?: Readonly<Record<string, number>>;
-  /** Part of an application's share that its lower priorities keep; 0.1 when left out. */
-  readonly priorityFloor?: number;
-  readonly inputs: readonly TensorSpec[];
-  readonly outputs: readonly TensorSpec[];
-  readonly constants: readonly ConstantSpec[];
-  readonly axes: Readonly<Record<string, AxisSpec>>;
+  shares: schema.optional(schema.unchecked<Shares>()),
+  /** Part of an application's share that its lower priorities keep; 0.1 when left out or unreadable. */
+  priorityFloor: schema.optional(schema.unchecked<number>()),
+  inputs: schema.list(TensorSpec, TENSORS_MAX),
+  outputs: schema.list(TensorSpec, TENSORS_MAX),
+  constants: schema.list(ConstantSpec, TENSORS_MAX),
+  axes: schema.map(AxisSpec),
   /** Inputs that the executor makes from the lengths of the rows: masks, lengths. */
-  readonly made?: readonly MadeSpec[];
+  made: schema.optional(schema.list(MadeSpec, TENSORS_MAX)),
   /**
    * How axes of outputs follow padded axes of inputs, by name. An output axis named like an input's has the same
    * length.
    */
-  readonly cuts?: Readonly<Record<string, CutSpec>>;
-  readonly buckets: readonly BucketSpec[];
+  cuts: schema.optional(schema.map(CutSpec)),
+  buckets: schema.list(BucketSpec, BUCKETS_MAX),
   /** Time after which a run counts as hung and its executor is ended; by default derived from the model's latency. */
-  readonly runDeadline?: Micros;
+  runDeadline: schema.optional(schema.runTime),
   /** Emulated models whose run time depends on the inputs: that dependence. */
-  readonly pace?: PaceSpec;
+  pace: schema.optional(PaceSpec),
   /** Latency tables given instead of measured ones, by bucket index. */
-  readonly profile?: readonly ProfilePoints[];
+  profile: schema.optional(pointsByBucket),
   /** Object in `tutti_files` with inputs to profile with: a msgpack list of binary tensor messages. */
-  readonly samples?: string;
+  samples: schema.optional(schema.text()),
   /**
    * Families: the variants and what they share. The last input is then VARIANT_INPUT, and the outputs are those of the
    * variants.
    */
-  readonly family?: FamilySpec;
+  family: schema.optional(FamilySpec),
   /** Variant's views only (variantView): the family and the index in it. Never in the store. */
-  readonly variant?: { readonly family: string; readonly index: number };
+  variant: schema.optional(schema.record({ family: schema.text(), index: schema.count })),
   /** How files become tensors and outputs become text (`tutti infer --input scan.png`); free form, used by the CLI. */
-  readonly presentation?: Readonly<Record<string, unknown>>;
+  presentation: schema.optional(schema.map(schema.unchecked())),
+});
+export type ModelSpec = Static<typeof ModelSpec>;
+
+/** Validates everything that readers of a stored specification rely on (T8). */
+export const isModelSpec = schema.also(
+  ModelSpec,
+  (spec) => hasOwnVersion(spec) && spec.variant === undefined && hasFamily(spec) && hasRows(spec),
+);
+
+const hasOwnVersion = ({ name, version }: ModelSpec): boolean =>
+  [undefined, version].includes(splitModelName(name).version);
+
+/** A family's last input holds each row's variant, and no other model has such an input. */
+function hasFamily({ family, inputs, file }: ModelSpec): boolean {
+  const marked = inputs.filter(({ name }) => name === VARIANT_INPUT);
+  if (family === undefined) return marked.length === 0;
+  const last = inputs.at(-1);
+  const isLast = last?.name === VARIANT_INPUT && last.type === "UINT16" && String(last.dims) === BATCH_AXIS;
+  return marked.length === 1 && isLast && partsFit(family, file?.bytes ?? 0);
+}
+
+/** A short request is padded to its bucket's size, so the bucket bounds the memory that it allocates. */
+function hasRows(spec: ModelSpec): boolean {
+  const padded = paddedAxes(spec);
+  const isOurs = (dim: number | string): boolean =>
+    typeof dim === "number" || dim === BATCH_AXIS || padded.includes(dim);
+  const isMadeWell = ({ axis, dims }: MadeSpec): boolean => padded.includes(axis) && dims.every(isOurs);
+  if (!(spec.made ?? []).every(isMadeWell) || paddingProblem(spec) !== undefined) return false;
+  const buckets = Math.max(1, spec.buckets.length);
+  for (let bucket = 0; bucket < buckets; bucket++) {
+    // Check each one by itself too: their sum is of 32 bits.
+    const { byteLength, inputs } = rowLayout(spec, bucket);
+    if (!(byteLength <= ROW_BYTES_MAX && inputs.every((input) => input.byteLength <= ROW_BYTES_MAX))) return false;
+  }
+  return true;
 }
 
 /** Status of a model, as the profiler publishes it in `tutti_profiles` under the model's name. */
-export interface ModelStatus {
-  readonly name: string;
-  readonly number: number;
-  readonly version: string;
-  readonly state: "loading" | "profiling" | "ready" | "refused" | "failed" | "quarantined";
+export const isModelStatus = schema.record({
+  name: schema.text(),
+  number: schema.model,
+  version: schema.text(),
+  state: schema.oneOf(["loading", "profiling", "ready", "refused", "failed", "quarantined"]),
   /** Reason why the model is refused, failed or quarantined, and what to do. */
-  readonly reason: string;
+  reason: schema.text(),
   /** Planning latencies (a high quantile) by bucket index; empty until profiled. */
-  readonly profiles: readonly ProfilePoints[];
+  profiles: pointsByBucket,
   /** Mean latencies, kept for accounting. */
-  readonly means: readonly ProfilePoints[];
-  readonly executorTypes: readonly string[];
-}
+  means: pointsByBucket,
+  executorTypes: schema.list(schema.text(), 1_024),
+});
+export type ModelStatus = Static<typeof isModelStatus>;
 
 /** Bytes of the model's weights on an accelerator, as far as known before it is loaded. */
 export const memoryOf = (spec: Pick<ModelSpec, "memory" | "file">): number => spec.memory ?? spec.file?.bytes ?? 0;

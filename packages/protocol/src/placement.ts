@@ -29,18 +29,13 @@ const PlacedGpu = schema.record({ gpu: schema.gpu, subCluster: schema.name });
 export type PlacedGpu = Static<typeof PlacedGpu>;
 
 /** Validates what readers rely on (T8): no duplicates, and only valid names. */
-export const isPlacement = schema.also(
-  schema.record({
-    /** Number of the placement, which rises with each change. */
-    epoch: schema.count,
-    madeAt: schema.moment,
-    models: schema.list(PlacedModel, MODELS_MAX),
-    gpus: schema.list(PlacedGpu, GPUS_MAX),
-  }),
-  ({ models, gpus }) =>
-    new Set(models.map(({ number }) => number)).size === models.length &&
-    new Set(gpus.map(({ gpu }) => gpu)).size === gpus.length,
-);
+export const isPlacement = schema.record({
+  /** Number of the placement, which rises with each change. */
+  epoch: schema.count,
+  madeAt: schema.moment,
+  models: schema.distinct(PlacedModel, MODELS_MAX, ({ number }) => number),
+  gpus: schema.distinct(PlacedGpu, GPUS_MAX, ({ gpu }) => gpu),
+});
 export type Placement = Static<typeof isPlacement>;
 
 export const DEFAULT_SUB_CLUSTER = "main";

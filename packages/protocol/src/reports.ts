@@ -7,7 +7,8 @@ import type { GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { GPUS_MAX, before, between, instant, micros } from "@tutti/units";
 import type { ErrorCode } from "./errors.ts";
 import { ERROR_STATUS } from "./errors.ts";
-import { BATCH_SIZE_MAX, SLO_US_MAX, isName } from "./limits.ts";
+import { BATCH_SIZE_MAX, SLO_US_MAX } from "./limits.ts";
+import { type Static, schema } from "./schema.ts";
 
 /** Most batches in one report; others that ended are only counted. */
 export const REPORTED_BATCHES_MAX = 512;
@@ -19,6 +20,14 @@ export const REPORTED_STREAMS_MAX = 256;
 export const REPORTED_REFUSALS_MAX = 16;
 /** Most characters of a refusal's text. */
 export const REPORTED_TEXT_LENGTH_MAX = 240;
+
+const BATCH_WIDTH = 8;
+const ARRIVAL_WIDTH = 2;
+/** Longest reported age, µs; it keeps sums of times whole numbers. */
+const AGO_MAX_US = 3_600e6;
+
+const rowsOf = (width: number, most: number) =>
+  schema.also(schema.list(schema.count, width * most), ({ length }) => length % width === 0);
 
 /** A batch that ran. */
 export interface BatchReport {
@@ -38,44 +47,44 @@ export interface BatchReport {
 }
 
 /** Batches that ended, from a batcher. */
-export interface BatchReports {
+const BatchReports = schema.record({
   /** Batches that ended and are not listed. */
-  readonly left: number;
+  left: schema.count,
   /** Eight numbers for each batch: thread, gpu, size, failed, and its four times. */
-  readonly rows: readonly number[];
-}
+  rows: rowsOf(BATCH_WIDTH, REPORTED_BATCHES_MAX),
+});
+export type BatchReports = Static<typeof BatchReports>;
 
-export interface StreamArrivals {
-  readonly model: string;
-  readonly app: string;
-  readonly slo: Micros;
-}
+const StreamArrivals = schema.record({
+  model: schema.name,
+  app: schema.name,
+  slo: schema.whole<Micros>(0, SLO_US_MAX),
+});
+export type StreamArrivals = Static<typeof StreamArrivals>;
 
 /** Arrivals at an ingress: all requests for a model, including those refused at admission. */
-export interface ArrivalReports {
+const ArrivalReports = schema.record({
   /** Number of arrivals that each row stands for. */
-  readonly every: number;
+  every: schema.whole(1, Number.MAX_SAFE_INTEGER),
   /** Arrivals of streams beyond those that are listed. */
-  readonly left: number;
-  readonly streams: readonly StreamArrivals[];
+  left: schema.count,
+  streams: schema.list(StreamArrivals, REPORTED_STREAMS_MAX),
   /** Two numbers for each arrival: the stream's index, and its time. */
-  readonly rows: readonly number[];
-}
+  rows: rowsOf(ARRIVAL_WIDTH, REPORTED_ARRIVALS_MAX),
+});
+export type ArrivalReports = Static<typeof ArrivalReports>;
 
 /** A request that an ingress refused. */
-export interface RefusalReport {
-  readonly at: Instant;
+const RefusalReport = schema.record({
+  at: schema.moment,
   /** Name of the model; "": no known model. */
-  readonly model: string;
-  readonly code: ErrorCode;
+  model: schema.either(schema.oneOf([""]), schema.name),
+  code: schema.oneOf(Object.keys(ERROR_STATUS) as ErrorCode[]),
   /** The text that the publisher gets. */
-  readonly text: string;
-}
-
-const BATCH_WIDTH = 8;
-const ARRIVAL_WIDTH = 2;
-/** Longest reported age, µs; it keeps sums of times whole numbers. */
-const AGO_MAX_US = 3_600e6;
+  text: schema.text(REPORTED_TEXT_LENGTH_MAX),
+});
+export type RefusalReport = Static<typeof RefusalReport>;
+const isRefusals = schema.list(RefusalReport, REPORTED_REFUSALS_MAX);
 
 /** @param at - time of the report */
 export function batchRow(batch: BatchReport, at: Instant): number[] {
@@ -86,9 +95,8 @@ export function batchRow(batch: BatchReport, at: Instant): number[] {
 
 /** @param at - time of the report. @returns undefined for an invalid value (T8) */
 export function readBatches(value: unknown, at: Instant): { batches: BatchReport[]; left: number } | undefined {
-  if (!isMap(value)) return undefined;
-  const { left, rows } = value as Unknown<BatchReports>;
-  if (!isCount(left) || !isRows(rows, BATCH_WIDTH, REPORTED_BATCHES_MAX)) return undefined;
+  if (!BatchReports(value)) return undefined;
+  const { left, rows } = value;
   const batches: BatchReport[] = [];
   for (let i = 0; i < rows.length; i += BATCH_WIDTH) {
     const [thread = 0, gpu = 0, size = 0, failed = 0, first = 0, granted = 0, started = 0, finished = 0] = rows.slice(
@@ -118,49 +126,19 @@ export function readArrivals(
 ):
   | { every: number; left: number; streams: readonly StreamArrivals[]; arrivals: { stream: number; at: Instant }[] }
   | undefined {
-  if (!isMap(value)) return undefined;
-  const { every, left, streams, rows } = value as Unknown<ArrivalReports>;
-  if (!isCount(every) || every === 0 || !isCount(left) || !isRows(rows, ARRIVAL_WIDTH, REPORTED_ARRIVALS_MAX))
-    return undefined;
-  if (!Array.isArray(streams) || streams.length > REPORTED_STREAMS_MAX || !streams.every(isStream)) return undefined;
+  if (!ArrivalReports(value)) return undefined;
+  const { every, left, streams, rows } = value;
   const arrivals: { stream: number; at: Instant }[] = [];
   for (let i = 0; i < rows.length; i += ARRIVAL_WIDTH) {
     const [stream = 0, ago = 0] = rows.slice(i, i + ARRIVAL_WIDTH);
     if (stream >= streams.length || ago > AGO_MAX_US) return undefined;
     arrivals.push({ stream, at: moment(at, ago) });
   }
-  return { every, left, streams: streams as readonly StreamArrivals[], arrivals };
+  return { every, left, streams, arrivals };
 }
 
 /** @returns undefined for an invalid value (T8) */
-export function readRefusals(value: unknown): readonly RefusalReport[] | undefined {
-  if (!Array.isArray(value) || value.length > REPORTED_REFUSALS_MAX) return undefined;
-  return value.every(isRefusal) ? (value as readonly RefusalReport[]) : undefined;
-}
-
-type Unknown<T> = { readonly [K in keyof T]?: unknown };
-
-const isMap = (value: unknown): value is object => typeof value === "object" && value !== null;
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-const isRows = (value: unknown, width: number, most: number): value is readonly number[] =>
-  Array.isArray(value) && value.length % width === 0 && value.length <= width * most && value.every(isCount);
-const isStream = (value: unknown): boolean => {
-  if (!isMap(value)) return false;
-  const { model, app, slo }: Unknown<StreamArrivals> = value;
-  return [model, app].every((name) => typeof name === "string" && isName(name)) && isCount(slo) && slo <= SLO_US_MAX;
-};
-const isRefusal = (value: unknown): boolean => {
-  if (!isMap(value)) return false;
-  const { at, model, code, text }: Unknown<RefusalReport> = value;
-  return (
-    isCount(at) &&
-    typeof model === "string" &&
-    (model === "" || isName(model)) &&
-    typeof code === "string" &&
-    Object.hasOwn(ERROR_STATUS, code) &&
-    typeof text === "string" &&
-    text.length <= REPORTED_TEXT_LENGTH_MAX
-  );
-};
+export const readRefusals = (value: unknown): readonly RefusalReport[] | undefined =>
+  isRefusals(value) ? value : undefined;
 
 const moment = (at: Instant, ago: number): Instant => (ago >= at ? instant(0) : before(at, micros(ago)));

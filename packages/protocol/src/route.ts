@@ -10,9 +10,8 @@
  *   RO4. States are never changed back, only followed by others. The newest is in force; those before it record who did
  *        what.
  */
-import type { Instant, Micros } from "@tutti/units";
-import { isName } from "./limits.ts";
-import { isVersion as isVersionText } from "./versions.ts";
+import { type Static, schema } from "./schema.ts";
+import { isVersion } from "./versions.ts";
 
 /** Number of slots into which requests are hashed: shares are multiples of 0.01 %. */
 export const ROUTE_SLOTS = 10_000;
@@ -20,58 +19,69 @@ export const ROUTE_SLOTS = 10_000;
 export const ROUTE_SLICES_MAX = 64;
 /** Most states that are kept; beyond, the oldest is dropped. */
 export const ROUTE_STATES_MAX = 16;
-const STEPS_MOST = 64;
-const TEXT_LENGTH = 1_024;
+
+const version = schema.also(schema.text(), isVersion);
+const text = schema.text(1_024);
+const slot = schema.whole(0, ROUTE_SLOTS);
 
 /** A range of slots: `from` ≤ slot < `to`. */
-export interface RouteSlice {
-  readonly version: string;
-  readonly from: number;
-  readonly to: number;
-}
+const RouteSlice = schema.also(schema.record({ version, from: slot, to: slot }), ({ from, to }) => from < to);
+export type RouteSlice = Static<typeof RouteSlice>;
 
 /** A version that also runs copies of requests, where an accelerator would be idle. Nobody is sent its results. */
-export interface RouteShadow {
-  readonly version: string;
+const RouteShadow = schema.record({
+  version,
   /** Largest share of the requests to the other versions that is copied: 0 < percent ≤ 100. */
-  readonly percent: number;
+  percent: schema.between(0.01, 100),
   /** Absolute and relative difference that counts as equal; absent: by data type. */
-  readonly tolerance?: number;
-}
+  tolerance: schema.optional(schema.between(0, Number.MAX_VALUE)),
+});
+export type RouteShadow = Static<typeof RouteShadow>;
 
 /** A share that changes by itself, step by step. */
-export interface RouteRamp {
-  readonly version: string;
-  readonly startedAt: Instant;
-  readonly over: Micros;
-  /** Shares, percent; the last is the goal. */
-  readonly steps: readonly number[];
-  /** Index in `steps` of the one in force. */
-  readonly step: number;
-  readonly steppedAt: Instant;
-  /** Largest fraction of the version's requests that may be refused or late; beyond it, everything goes back. */
-  readonly badMax: number;
-  /** Largest fraction of the compared answers that may differ, if the version is also the shadow. */
-  readonly mismatchMax: number;
-}
+const RouteRamp = schema.also(
+  schema.record({
+    version,
+    startedAt: schema.moment,
+    over: schema.time,
+    /** Shares, percent; the last is the goal. */
+    steps: schema.list(schema.between(0, 100), 64),
+    /** Index in `steps` of the one in force. */
+    step: schema.count,
+    steppedAt: schema.moment,
+    /** Largest fraction of the version's requests that may be refused or late; beyond it, everything goes back. */
+    badMax: schema.between(0, 1),
+    /** Largest fraction of the compared answers that may differ, if the version is also the shadow. */
+    mismatchMax: schema.between(0, 1),
+  }),
+  ({ step, steps }) => step < steps.length,
+);
+export type RouteRamp = Static<typeof RouteRamp>;
 
-export interface RouteState {
-  readonly at: Instant;
-  /** Author of the state: `operator`, or the actor that changed it. */
-  readonly by: string;
-  readonly why: string;
-  readonly default: string;
-  /** Slices by slot, disjoint; the default has none. */
-  readonly slices: readonly RouteSlice[];
-  readonly shadow?: RouteShadow;
-  readonly ramp?: RouteRamp;
-}
+const RouteState = schema.also(
+  schema.record({
+    at: schema.moment,
+    /** Author of the state: `operator`, or the actor that changed it. */
+    by: text,
+    why: text,
+    default: version,
+    /** Slices by slot, disjoint; the default has none. */
+    slices: schema.list(RouteSlice, ROUTE_SLICES_MAX),
+    shadow: schema.optional(RouteShadow),
+    ramp: schema.optional(RouteRamp),
+  }),
+  ({ default: otherwise, slices }) =>
+    slices.every((slice, i) => slice.version !== otherwise && (i === 0 || slice.from >= slices[i - 1]!.to)),
+);
+export type RouteState = Static<typeof RouteState>;
 
-export interface Route {
-  readonly name: string;
+/** Validates what readers rely on (T8). */
+export const isRoute = schema.record({
+  name: schema.name,
   /** States, the newest last. */
-  readonly states: readonly RouteState[];
-}
+  states: schema.also(schema.list(RouteState, ROUTE_STATES_MAX), (states) => states.length > 0),
+});
+export type Route = Static<typeof isRoute>;
 
 export const routeKeys = {
   prefix: "route.",
@@ -186,85 +196,4 @@ function mergedSlices(slices: readonly RouteSlice[]): RouteSlice[] {
     else merged.push(slice);
   }
   return merged;
-}
-
-type Unknown<T> = { readonly [K in keyof T]?: unknown };
-
-const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const isVersion = (value: unknown): boolean => typeof value === "string" && isVersionText(value);
-const isText = (value: unknown): boolean => typeof value === "string" && value.length <= TEXT_LENGTH;
-const isWhole = (value: unknown, most: number): value is number =>
-  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most;
-const isWithin = (value: unknown, least: number, most: number): boolean =>
-  typeof value === "number" && value >= least && value <= most;
-const isMoment = (value: unknown): boolean => isWhole(value, Number.MAX_SAFE_INTEGER);
-
-function areSlices(value: unknown, otherwise: unknown): boolean {
-  if (!Array.isArray(value) || value.length > ROUTE_SLICES_MAX) return false;
-  let last = 0;
-  return value.every((slice: unknown) => {
-    if (!isMap(slice)) return false;
-    const { version, from, to }: Unknown<RouteSlice> = slice;
-    if (!isVersion(version) || version === otherwise) return false;
-    if (!isWhole(from, ROUTE_SLOTS) || !isWhole(to, ROUTE_SLOTS) || from < last || to <= from) return false;
-    last = to;
-    return true;
-  });
-}
-
-function isShadow(value: unknown): boolean {
-  if (!isMap(value)) return false;
-  const { version, percent, tolerance }: Unknown<RouteShadow> = value;
-  return (
-    isVersion(version) &&
-    isWithin(percent, 0.01, 100) &&
-    (tolerance === undefined || isWithin(tolerance, 0, Number.MAX_VALUE))
-  );
-}
-
-function isRamp(value: unknown): boolean {
-  if (!isMap(value)) return false;
-  const { version, startedAt, over, steps, step, steppedAt, badMax, mismatchMax }: Unknown<RouteRamp> = value;
-  return (
-    isVersion(version) &&
-    isMoment(startedAt) &&
-    isMoment(steppedAt) &&
-    isMoment(over) &&
-    Array.isArray(steps) &&
-    steps.length >= 1 &&
-    steps.length <= STEPS_MOST &&
-    steps.every((percent: unknown) => isWithin(percent, 0, 100)) &&
-    isWhole(step, steps.length - 1) &&
-    isWithin(badMax, 0, 1) &&
-    isWithin(mismatchMax, 0, 1)
-  );
-}
-
-function isState(value: unknown): boolean {
-  if (!isMap(value)) return false;
-  const { at, by, why, default: otherwise, slices, shadow, ramp }: Unknown<RouteState> = value;
-  return (
-    isMoment(at) &&
-    isText(by) &&
-    isText(why) &&
-    isVersion(otherwise) &&
-    areSlices(slices, otherwise) &&
-    (shadow === undefined || isShadow(shadow)) &&
-    (ramp === undefined || isRamp(ramp))
-  );
-}
-
-/** Validates what readers rely on (T8). */
-export function isRoute(value: unknown): value is Route {
-  if (!isMap(value)) return false;
-  const { name, states }: Unknown<Route> = value;
-  return (
-    typeof name === "string" &&
-    isName(name) &&
-    Array.isArray(states) &&
-    states.length >= 1 &&
-    states.length <= ROUTE_STATES_MAX &&
-    states.every(isState)
-  );
 }

@@ -77,10 +77,7 @@ const BucketRunTimes = schema.record({
    */
   kind: schema.oneOf(["unknown", "static", "dynamic"]),
   /** Applications, those with most arrivals first. */
-  apps: schema.also(
-    schema.list(AppRunTimes, APPS_PROFILED_MAX),
-    (apps) => new Set(apps.map(({ app }) => app)).size === apps.length,
-  ),
+  apps: schema.distinct(AppRunTimes, APPS_PROFILED_MAX, ({ app }) => app),
   /** All applications together, used for those without a profile of their own. Absent without a sample. */
   pool: schema.optional(AppRunTimes),
   /** Costs by batch size, ascending. */

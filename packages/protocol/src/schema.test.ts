@@ -52,3 +52,27 @@ test("what is looked up is the value's own: a choice is one of those that are li
     ...[true, false, false],
   ]);
 });
+
+test("a map has values of one kind under any name, or under names of one kind", () => {
+  const Sizes = schema.map(schema.count);
+  expectTypeOf<Static<typeof Sizes>>().toEqualTypeOf<Readonly<Record<string, number>>>();
+  expect([{}, { a: 1, toString: 2 }, { a: -1 }, [], null, "a"].map((value) => Sizes(value))).toEqual([
+    ...[true, true, false, false, false, false],
+  ]);
+  const Named = schema.map(schema.count, { name: schema.name, most: 1 });
+  expect([{ a: 1 }, { "a b": 1 }, { a: 1, b: 2 }].map((value) => Named(value))).toEqual([true, false, false]);
+});
+
+test("items of a list may be of one of two kinds, and may need to differ", () => {
+  const Mixed = schema.list(schema.either(schema.flag, schema.count));
+  expectTypeOf<Static<typeof Mixed>>().toEqualTypeOf<readonly (number | boolean)[]>();
+  expect([[true, 1], ["1"]].map((value) => Mixed(value))).toEqual([true, false]);
+  const Points = schema.distinct(schema.record({ x: schema.count }), 2, ({ x }) => x);
+  expect(
+    [
+      [{ x: 1 }, { x: 2 }],
+      [{ x: 1 }, { x: 1 }],
+      [{ x: 1 }, { x: 2 }, { x: 3 }],
+    ].map((p) => Points(p)),
+  ).toEqual([...[true, false, false]]);
+});

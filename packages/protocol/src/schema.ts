@@ -52,6 +52,21 @@ function record<F extends SchemaFields>(fields: F): Schema<RecordOf<F>> {
 const list = <T>(item: Schema<T>, most = Infinity): Schema<readonly T[]> =>
   where((value) => Array.isArray(value) && value.length <= most && value.every(item));
 
+/** A list in which no two items have the same key. */
+const distinct = <T>(item: Schema<T>, most: number, keyOf: (item: T) => unknown): Schema<readonly T[]> =>
+  also(list(item, most), (items) => new Set(items.map(keyOf)).size === items.length);
+
+/** An object whose names are data: a value of the same kind for each name. */
+const map = <T>(
+  item: Schema<T>,
+  { name = text(), most = Infinity }: { readonly name?: Schema<string>; readonly most?: number } = {},
+): Schema<Readonly<Record<string, T>>> =>
+  where((value) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+    const entries = Object.entries(value);
+    return entries.length <= most && entries.every(([key, one]) => name(key) && item(one));
+  });
+
 const optional = <T>(schema: Schema<T>): OptionalSchema<T> =>
   Object.assign(
     where<T>((value) => value === undefined || schema(value)),
@@ -62,6 +77,8 @@ const optional = <T>(schema: Schema<T>): OptionalSchema<T> =>
 const also = <T>(one: Schema<T>, holds: (value: T) => boolean): Schema<T> =>
   where((value) => one(value) && holds(value));
 
+const either = <A, B>(one: Schema<A>, other: Schema<B>): Schema<A | B> => where((value) => one(value) || other(value));
+
 const oneOf = <const T extends string>(choices: readonly T[]): Schema<T> =>
   where((value) => (choices as readonly unknown[]).includes(value));
 
@@ -69,7 +86,9 @@ const text = (lengthMax = Infinity): Schema<string> =>
   where((value) => typeof value === "string" && value.length <= lengthMax);
 
 export const schema = {
-  ...{ record, list, optional, also, oneOf, whole, between, text },
+  ...{ record, list, distinct, map, optional, also, either, oneOf, whole, between, text },
+  /** Anything: readers check what they use of it, so that the rest counts where this is unreadable. */
+  unchecked: <T>(): Schema<T> => where(() => true),
   flag: where<boolean>((value) => typeof value === "boolean"),
   /** A count, sequence, term or epoch: up to 2^53. */
   count: whole(0, Number.MAX_SAFE_INTEGER),
@@ -83,6 +102,7 @@ export const schema = {
   micros: where<Micros>((value) => typeof value === "number" && Math.floor(value) === value && value >= 0),
   /** A time that ends. */
   time: whole<Micros>(0, Number.MAX_SAFE_INTEGER),
+  slo: whole<Micros>(1, SLO_US_MAX),
   /** Time that a run takes: at most as long as a deadline may be. */
   runTime: whole<Micros>(1, SLO_US_MAX),
   actor: whole<ActorKey>(1, ACTOR_KEY_MAX - 1),

@@ -93,13 +93,3 @@ export const BUCKET = {
   profiles: "tutti_profiles",
 } as const;
 export const FILES_BUCKET = "tutti_files";
-export const leaseKeys = {
-  ranker: (subCluster: string): string => `ranker.${subCluster}`,
-  model: (modelNumber: number): string => `model.${modelNumber}`,
-  slot: (gpu: number): string => `slot.${gpu}`,
-  /**
-   * Lease of the operation that restarts actors one after the other. Two at once could stop a role's last ones
-   * together.
-   */
-  operation: "operation",
-} as const;

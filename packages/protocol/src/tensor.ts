@@ -1,3 +1,6 @@
+import { AXIS_SIZE_MAX, RANK_MAX } from "./limits.ts";
+import { type Static, schema } from "./schema.ts";
+
 /** Element types of the Open Inference Protocol that we serve; BYTES (strings) is refused by name. */
 export const DATA_TYPES = {
   BOOL: 1,
@@ -46,6 +49,30 @@ export function canHold(type: DataType, value: number): boolean {
   const [low, high] = type.startsWith("U") ? [0, 2 ** bits - 1] : [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1];
   return Number.isInteger(value) && value >= low && value <= high;
 }
+
+/** The symbolic name that marks the batch axis in `dims`. */
+export const BATCH_AXIS = "batch";
+
+const size = schema.whole(0, AXIS_SIZE_MAX);
+const named = { name: schema.text(), type: schema.oneOf(Object.keys(DATA_TYPES) as DataType[]) };
+export const tensorFields = {
+  ...named,
+  /** Numbers, the name of a variable axis (`W`), or `batch`. */
+  dims: schema.list(schema.either(schema.text(), size), RANK_MAX + 1),
+};
+/** One input or output of a model. */
+export const TensorSpec = schema.record(tensorFields);
+export type TensorSpec = Static<typeof TensorSpec>;
+
+/**
+ * An input that is the same for every request (a sampling rate, a threshold). The executor feeds it; nobody sends it.
+ */
+export const ConstantSpec = schema.record({
+  ...named,
+  dims: schema.list(size, RANK_MAX),
+  values: schema.list(schema.finite, AXIS_SIZE_MAX),
+});
+export type ConstantSpec = Static<typeof ConstantSpec>;
 
 /** A named tensor: raw little-endian bytes in row-major order. `data.byteLength` = product of dims × bytesOf(type). */
 export interface Tensor {

@@ -3,25 +3,65 @@
  * of each row, the padded length of its batch, and a row's own part of the outputs. Lengths are in the order of
  * `paddedAxes`.
  */
-import type { AxisSpec, ModelSpec, TensorSpec } from "./model-spec.ts";
-import { SIZE_HINT_MAX } from "./limits.ts";
-import { alignTo8, canHold } from "./tensor.ts";
+import { BUCKETS_MAX } from "@tutti/units";
+import type { ModelSpec } from "./model-spec.ts";
+import { AXIS_SIZE_MAX, SIZE_HINT_MAX } from "./limits.ts";
+import { type Static, schema } from "./schema.ts";
+import { type TensorSpec, alignTo8, canHold, tensorFields } from "./tensor.ts";
+
+const size = schema.whole(1, AXIS_SIZE_MAX);
+/**
+ * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, and each combination of sizes is a
+ * ModelThread of its own. `pad`: one ModelThread; rows keep their lengths, and are padded to the longest of their
+ * batch.
+ */
+export const AxisSpec = schema.also(
+  schema.record({
+    mode: schema.oneOf(["bucket", "pad"]),
+    /** `bucket`: the sizes. `pad`: only the longest accepted length. */
+    sizes: schema.list(size, BUCKETS_MAX),
+    padValue: schema.finite,
+    /** `pad`: padding values of inputs that differ from `padValue`, by name. */
+    padValues: schema.optional(schema.map(schema.finite)),
+    /** `pad`: a batch's length is a multiple of this, so that few shapes occur; 1 when left out. */
+    multiple: schema.optional(size),
+    /** `pad`: the length to measure and warm up with; the longest when left out. */
+    typical: schema.optional(size),
+    /**
+     * `pad`: false where padding changes the model's results (attention over the whole width, a mean over it). Rows of
+     * a batch then run together only if their lengths round up to the same multiple, so that each gets the result it
+     * gets alone.
+     */
+    mixed: schema.optional(schema.flag),
+  }),
+  ({ sizes, multiple = 1, typical = 1 }) => Math.max(multiple, typical) <= Math.max(1, ...sizes),
+);
+export type AxisSpec = Static<typeof AxisSpec>;
+
+/**
+ * One combination of axis sizes; `{}` for a model without variable axes. Buckets are ordered by volume, least first.
+ */
+export const BucketSpec = schema.map(size);
+export type BucketSpec = Static<typeof BucketSpec>;
 
 /**
  * An input that the executor makes from the lengths of a batch's rows, and nobody sends. `mask`: 1 where a row has data
  * and 0 in the padding. `lengths`: the lengths themselves.
  */
-export interface MadeSpec extends TensorSpec {
-  readonly made: "mask" | "lengths";
-  readonly axis: string;
-}
+export const MadeSpec = schema.record({
+  ...tensorFields,
+  made: schema.oneOf(["mask", "lengths"]),
+  axis: schema.text(),
+});
+export type MadeSpec = Static<typeof MadeSpec>;
 
 /** Length of an output's axis for an input of `length`: ⌊(length + add) / divide⌋, at least 1. */
-export interface CutSpec {
-  readonly axis: string;
-  readonly divide: number;
-  readonly add: number;
-}
+export const CutSpec = schema.record({
+  axis: schema.text(),
+  divide: size,
+  add: schema.whole(0, AXIS_SIZE_MAX),
+});
+export type CutSpec = Static<typeof CutSpec>;
 
 type WithAxes = Pick<ModelSpec, "axes">;
 const names = new WeakMap<ModelSpec["axes"], readonly string[]>();

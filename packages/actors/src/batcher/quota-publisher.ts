@@ -1,5 +1,5 @@
 import type { Clock, Stop } from "@tutti/ports/clock";
-import { type ModelSpec, RequestsShed, SharesTold, sharesProblem } from "@tutti/protocol";
+import { type ModelSpec, RequestsShed, SharesTold, isShares, schema } from "@tutti/protocol";
 import type { ShareRules } from "@tutti/scheduling";
 import { type ActorKey, type ThreadId, millis } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
@@ -79,15 +79,15 @@ export function shareRulesOf({
   shares: given,
   priorityFloor,
 }: Pick<ModelSpec, "shares" | "priorityFloor">): ShareRules {
-  const shares = given !== undefined && sharesProblem(given) === undefined ? given : undefined;
+  const shares = isShares(given) ? given : undefined;
   const { "*": otherWeight, ...named } = shares ?? {};
   return {
     ...(shares !== undefined && {
       weights: new Map(Object.entries(named).map(([app, weight]) => [fnv1a(app), weight])),
     }),
     ...(otherWeight !== undefined && { otherWeight }),
-    ...(isShare(priorityFloor) && { priorityFloor }),
+    ...(isFloor(priorityFloor) && { priorityFloor }),
   };
 }
 
-const isShare = (value: unknown): value is number => typeof value === "number" && value >= 0 && value <= 1;
+const isFloor = schema.between(0, 1);
