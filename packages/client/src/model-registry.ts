@@ -1,14 +1,15 @@
 import { createHash } from "node:crypto";
 import {
   BUCKET,
-  type ModelFaults,
   type ModelRunTimes,
   type ModelSpec,
   type ModelStatus,
   TuttiError,
   faultKeys,
+  isModelFaults,
   isModelName,
   isModelRunTimes,
+  isModelStatus,
   leaseKeys,
   routeKeys,
   runTimesKeys,
@@ -17,7 +18,7 @@ import {
   versionName,
 } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
-import { fromJson, pack, toJson } from "@tutti/wire";
+import { fromJson, pack, readJson, toJson } from "@tutti/wire";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
 
 /** A model before the cluster assigns its number; without a `version` it gets the next one. */
@@ -156,7 +157,7 @@ export class ModelRegistry {
     const entry = await getEntry(this.#store, BUCKET.profiles, faultKeys.model(number));
     if (entry === undefined) return false;
     await deleteEntry(this.#store, BUCKET.profiles, faultKeys.model(number));
-    return (readJson<ModelFaults>(entry.value)?.quarantined ?? "") !== "";
+    return (readJson(entry.value, isModelFaults)?.quarantined ?? "") !== "";
   }
 
   /** All models, by name. */
@@ -165,8 +166,8 @@ export class ModelRegistry {
       listEntries(this.#store, BUCKET.models),
       listEntries(this.#store, BUCKET.profiles),
     ]);
-    const statuses = new Map(profiles.map((entry) => [entry.key, readJson<ModelStatus>(entry.value)]));
-    const faults = new Map(profiles.map((entry) => [entry.key, readJson<ModelFaults>(entry.value)]));
+    const statuses = new Map(profiles.map((entry) => [entry.key, readJson(entry.value, isModelStatus)]));
+    const faults = new Map(profiles.map((entry) => [entry.key, readJson(entry.value, isModelFaults)]));
     return models
       .map((entry) => readSpec(entry.value))
       .filter((spec) => spec !== undefined)
@@ -185,8 +186,8 @@ export class ModelRegistry {
   /** Run times of the model's requests in isolation; undefined until they are measured. */
   async runTimes({ number, version }: ModelSpec): Promise<ModelRunTimes | undefined> {
     const entry = await getEntry(this.#store, BUCKET.profiles, runTimesKeys.model(number));
-    const times = entry === undefined ? undefined : readJson<unknown>(entry.value);
-    return isModelRunTimes(times) && times.version === version ? times : undefined;
+    const times = entry === undefined ? undefined : readJson(entry.value, isModelRunTimes);
+    return times?.version === version ? times : undefined;
   }
 
   /**
@@ -223,13 +224,13 @@ export class ModelRegistry {
         });
       const watches = [
         watch(BUCKET.profiles, spec.name, (value) => {
-          const status = matching(spec, readJson<ModelStatus>(value));
+          const status = matching(spec, readJson(value, isModelStatus));
           if (status === undefined) return;
           last = status;
           options.onState?.(status);
         }),
         watch(BUCKET.profiles, faultKeys.model(spec.number), (value) => {
-          const status = statusWith(spec, undefined, readJson<ModelFaults>(value));
+          const status = statusWith(spec, undefined, readJson(value, isModelFaults));
           if (status === undefined) return;
           last = status;
           options.onState?.(status);
@@ -295,14 +296,6 @@ function readSpec(value: Uint8Array): ModelSpec | undefined {
     return Array.isArray(spec.inputs) && Number.isSafeInteger(spec.number) ? spec : undefined;
   } catch {
     return undefined; // not ours to repair: the actors report entries that can't be read
-  }
-}
-
-function readJson<T>(value: Uint8Array): T | undefined {
-  try {
-    return fromJson(value) as T;
-  } catch {
-    return undefined;
   }
 }
 

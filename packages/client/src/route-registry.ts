@@ -21,7 +21,7 @@ import {
 } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { type Instant, type Micros, instant } from "@tutti/units";
-import { fromJson, toJson } from "@tutti/wire";
+import { readJson, toJson } from "@tutti/wire";
 import { type ListedModel, ModelRegistry } from "./model-registry.ts";
 import { deleteEntry, getEntry, listEntries, updateEntry } from "./store-calls.ts";
 
@@ -62,14 +62,14 @@ export class RouteRegistry {
     const entries = await listEntries(this.#store, BUCKET.plan);
     return entries
       .filter(({ key }) => key.startsWith(routeKeys.prefix))
-      .map(({ value }) => readRoute(value))
+      .map(({ value }) => readJson(value, isRoute))
       .filter((route) => route !== undefined)
       .sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   async get(name: string): Promise<Route | undefined> {
     const entry = await getEntry(this.#store, BUCKET.plan, routeKeys.model(name));
-    return entry === undefined ? undefined : readRoute(entry.value);
+    return entry === undefined ? undefined : readJson(entry.value, isRoute);
   }
 
   /** Every version that is loaded, the one under the model's own name first. @throws {TuttiError} NOT_FOUND */
@@ -215,7 +215,7 @@ export class RouteRegistry {
     const versions = await this.versions(name);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const entry = await getEntry(this.#store, BUCKET.plan, routeKeys.model(name));
-      const known = entry === undefined ? undefined : readRoute(entry.value);
+      const known = entry === undefined ? undefined : readJson(entry.value, isRoute);
       const before = known === undefined ? unrouted(name, versions, this.#now()) : stateOf(known);
       const change = make(before, versions, known);
       const state: RouteState = { ...change, at: this.#now(), by: "operator" };
@@ -277,14 +277,5 @@ function checkReady(
 /** Whether requests to one can be answered by the other, row for row. */
 const isAlike = (a: ModelSpec, b: ModelSpec): boolean =>
   JSON.stringify([a.inputs, a.axes, a.buckets, a.outputs]) === JSON.stringify([b.inputs, b.axes, b.buckets, b.outputs]);
-
-function readRoute(value: Uint8Array): Route | undefined {
-  try {
-    const route: unknown = fromJson(value);
-    return isRoute(route) ? route : undefined;
-  } catch {
-    return undefined; // the next change writes it anew
-  }
-}
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

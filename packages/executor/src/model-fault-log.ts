@@ -6,12 +6,13 @@ import {
   STRIKES_MAX,
   type Strike,
   faultKeys,
+  isModelFaults,
   withStrike,
 } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, after, millis } from "@tutti/units";
-import { fromJson, toJson } from "@tutti/wire";
+import { readJson, toJson } from "@tutti/wire";
 import type { LastRun } from "./executor.ts";
 
 type ModelId = Pick<ModelSpec, "name" | "number">;
@@ -86,7 +87,8 @@ export class ModelFaultLog {
     };
     this.#store.get(BUCKET.profiles, key, (entry) => {
       if (isStoreFailure(entry)) return again(true);
-      const faults = entry === "absent" ? undefined : readFaults(entry.value);
+      // An unreadable entry counts as absent, and is overwritten.
+      const faults = entry === "absent" ? undefined : readJson(entry.value, isModelFaults);
       const changed = change(faults);
       if (changed === undefined) return done(undefined);
       const revision = entry === "absent" ? 0 : entry.revision;
@@ -96,15 +98,5 @@ export class ModelFaultLog {
         else done(changed);
       });
     });
-  }
-}
-
-/** Reads an entry; an unreadable one counts as absent, and is overwritten. */
-function readFaults(value: Uint8Array): ModelFaults | undefined {
-  try {
-    const faults = fromJson(value) as ModelFaults;
-    return Array.isArray(faults.strikes) && typeof faults.quarantined === "string" ? faults : undefined;
-  } catch {
-    return undefined;
   }
 }

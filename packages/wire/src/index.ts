@@ -3,7 +3,7 @@ export * from "./fnv1a.ts";
 export * from "./frame.ts";
 export * from "./half.ts";
 export * from "./infer-forms.ts";
-export { fromJson, fromOutsideJson, pack, toJson, unpack } from "./msgpack.ts";
+export { fromJson, fromOutsideJson, pack, readJson, toJson, unpack } from "./msgpack.ts";
 export * from "./rows.ts";
 export * from "./tensor-message.ts";
 export { bytesFromJson, bytesFromValues, jsonFromBytes } from "./elements.ts";

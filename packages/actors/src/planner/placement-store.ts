@@ -1,7 +1,7 @@
 import { BUCKET, PLACEMENT_KEY, type PlanReport, type Placement, REPORT_KEY, isPlacement } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
-import { fromJson, toJson } from "@tutti/wire";
+import { readJson, toJson } from "@tutti/wire";
 
 export interface PlacementStoreOptions {
   readonly store: Store;
@@ -101,13 +101,9 @@ export class PlacementStore {
   }
 
   #read(value: Uint8Array): Placement | undefined {
-    try {
-      const placement: unknown = fromJson(value);
-      if (isPlacement(placement)) return placement;
-    } catch {
-      // Logged below.
-    }
-    this.#options.log.warn({ key: PLACEMENT_KEY }, "the plan in the store can't be read, and is made anew");
-    return undefined;
+    const placement = readJson(value, isPlacement);
+    if (placement === undefined)
+      this.#options.log.warn({ key: PLACEMENT_KEY }, "the plan in the store can't be read, and is made anew");
+    return placement;
   }
 }

@@ -1,10 +1,9 @@
 import type { Alarm, Clock, Stop } from "@tutti/ports/clock";
-import { BUCKET, leaseKeys } from "@tutti/protocol";
+import { BUCKET, RankerLease, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
-import { toJson } from "@tutti/wire";
-import { rankerIn } from "../runtime/ranker-lease.ts";
+import { readJson, toJson } from "@tutti/wire";
 import type { Watched } from "./leader-failure-detector.ts";
 
 export interface LeaseHolderOptions {
@@ -229,7 +228,7 @@ export class LeaseHolder {
   /** LEASE-3. */
   #holderIn(value: Uint8Array | undefined): ActorKey | 0 {
     if (value === undefined) return 0;
-    const holder = rankerIn(value);
+    const holder = readJson(value, RankerLease)?.ranker;
     if (holder !== undefined) return holder;
     this.#options.log.warn({ key: this.#key }, "the lease cannot be read, and counts as nobody's");
     return 0;

@@ -1,10 +1,12 @@
 import {
   BUCKET,
+  BatcherLease,
   type ModelFaults,
   type ModelRunTimes,
   type ModelSpec,
   type ModelStatus,
   faultKeys,
+  isModelFaults,
   isModelRunTimes,
   isModelSpec,
   isModelStatus,
@@ -189,9 +191,9 @@ export class Catalog {
   }
 
   #onFaults(entry: Entry): void {
-    const faults = fromJson(entry.value) as ModelFaults;
-    if (faultKeys.model(faults.number) !== entry.key || !Array.isArray(faults.strikes)) return;
-    if (typeof faults.quarantined !== "string") return;
+    const faults = fromJson(entry.value);
+    if (!isModelFaults(faults) || faultKeys.model(faults.number) !== entry.key)
+      throw new Error("it describes no faults");
     this.#faults.set(faults.number, faults);
     this.#judge(faults.number);
   }
@@ -219,9 +221,9 @@ export class Catalog {
 
   #onLease(entry: Entry): void {
     const modelNumber = Number(entry.key.slice(leaseKeys.model(0).length - 1));
-    const { batcher } = fromJson(entry.value) as { batcher: ActorKey };
-    if (!Number.isSafeInteger(modelNumber) || !Number.isSafeInteger(batcher)) return;
-    this.#leases.set(modelNumber, { batcher, term: entry.revision });
+    const lease = fromJson(entry.value);
+    if (!Number.isSafeInteger(modelNumber) || !BatcherLease(lease)) return;
+    this.#leases.set(modelNumber, { batcher: lease.batcher, term: entry.revision });
     this.#judge(modelNumber);
   }
   #onLeaseGone(key: string): void {

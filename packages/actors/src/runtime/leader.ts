@@ -6,11 +6,12 @@ import {
   LEAD_EXPECTED_FOR,
   LeadExpected,
   RankerAnnounced,
+  RankerLease,
   leaseKeys,
 } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import { type ActorKey, type Instant, after, millis } from "@tutti/units";
-import { rankerIn } from "./ranker-lease.ts";
+import { readJson } from "@tutti/wire";
 import type { ActorRuntime } from "./actor-runtime.ts";
 
 export interface Leader {
@@ -110,7 +111,7 @@ export class LeaderWatch {
         if (isStoreFailure(entry)) return this.#check(leader);
         const epoch = entry === "absent" ? 0 : entry.revision;
         if (epoch >= leader.epoch) return;
-        const key = entry === "absent" ? undefined : rankerIn(entry.value);
+        const key = entry === "absent" ? undefined : readJson(entry.value, RankerLease)?.ranker;
         const real = key === undefined ? undefined : { key, epoch, subCluster };
         if (real === undefined) this.#leaders.delete(subCluster);
         else this.#leaders.set(subCluster, real);

@@ -2,7 +2,7 @@ import { BUCKET, DEFAULT_SUB_CLUSTER, PLACEMENT_KEY, type Placement, isPlacement
 import type { Entry, Store } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import type { GpuId } from "@tutti/units";
-import { fromJson } from "@tutti/wire";
+import { readJson } from "@tutti/wire";
 
 /**
  * Mirrors the placement, which assigns models and accelerators to sub-clusters, from the bucket of plans. An entry that
@@ -74,13 +74,8 @@ export class PlacementWatcher {
 
   #onEntry(entry: Entry): void {
     const { key, revision } = entry;
-    let value: unknown;
-    try {
-      value = fromJson(entry.value);
-    } catch {
-      value = undefined;
-    }
-    if (!isPlacement(value)) return this.#log.warn({ key, revision }, "ignored a placement that can't be read");
+    const value = readJson(entry.value, isPlacement);
+    if (value === undefined) return this.#log.warn({ key, revision }, "ignored a placement that can't be read");
     const known = this.#placement?.epoch ?? -1;
     if (value.epoch < known)
       this.#log.warn({ key, revision, epoch: value.epoch, known }, "ignored a placement that is older than another");

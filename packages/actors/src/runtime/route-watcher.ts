@@ -1,7 +1,7 @@
 import { BUCKET, MODELS_MAX, type Route, isRoute, routeKeys } from "@tutti/protocol";
 import type { Entry, Store } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
-import { fromJson } from "@tutti/wire";
+import { readJson } from "@tutti/wire";
 
 export interface KnownRoute {
   readonly route: Route;
@@ -59,14 +59,8 @@ export class RouteWatcher {
   #onEntry({ key, value, revision }: Entry): void {
     if (!key.startsWith(routeKeys.prefix)) return;
     const name = key.slice(routeKeys.prefix.length);
-    let route: unknown;
-    try {
-      route = fromJson(value);
-    } catch {
-      route = undefined;
-    }
-    if (!isRoute(route) || route.name !== name)
-      return this.#log.warn({ key, revision }, "ignored a route that can't be read");
+    const route = readJson(value, isRoute);
+    if (route?.name !== name) return this.#log.warn({ key, revision }, "ignored a route that can't be read");
     // There are as many routes as there may be models (T7).
     if (!this.#routes.has(name) && this.#routes.size >= MODELS_MAX)
       return this.#log.warn({ key }, "ignored a route: there are as many as may be models (MODELS_MAX)");

@@ -4,9 +4,9 @@
  * and renewed while its holder works; an entry that is no longer renewed is taken over.
  */
 import { randomUUID } from "node:crypto";
-import { BUCKET, TuttiError, leaseKeys } from "@tutti/protocol";
+import { BUCKET, OperationLease, TuttiError, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
-import { fromJson, toJson } from "@tutti/wire";
+import { readJson, toJson } from "@tutti/wire";
 import { CommandError } from "../failure.ts";
 
 export interface LockTimes {
@@ -22,13 +22,8 @@ const REAL: LockTimes = {
   wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 
-interface Held {
-  readonly who: string;
-  readonly what: string;
-}
-
-/** The stored form: `id` identifies our own entry where the store's answer was lost. */
-type Entered = Held & { readonly id: string };
+type Held = Omit<OperationLease, "id">;
+type Entered = Required<OperationLease>;
 
 /** Attempts at a store that does not answer. */
 const ATTEMPTS_MAX = 4;
@@ -133,22 +128,13 @@ async function waitUntilStale(store: Store, revision: number, other: Held, times
   }
 }
 
-async function read(store: Store): Promise<{ revision: number; other: Entered | undefined }> {
+async function read(store: Store): Promise<{ revision: number; other: OperationLease | undefined }> {
   const entry = await new Promise<Parameters<Parameters<Store["get"]>[2]>[0]>((resolve) =>
     store.get(BUCKET.leases, leaseKeys.operation, resolve),
   );
   if (entry === "absent") return { revision: 0, other: undefined };
   if (isStoreFailure(entry)) throw new TuttiError("TUTTI_UNAVAILABLE", `the store does not answer: ${entry.failure}`);
-  return { revision: entry.revision, other: heldIn(entry.value) };
-}
-
-function heldIn(value: Uint8Array): Entered | undefined {
-  try {
-    const { who, what, id } = fromJson(value) as Partial<Entered>;
-    return typeof who === "string" ? { who, what: String(what), id: String(id) } : undefined;
-  } catch {
-    return undefined; // no holder writes such a value
-  }
+  return { revision: entry.revision, other: readJson(entry.value, OperationLease) };
 }
 
 /** @returns the new revision; undefined: another operator was faster */

@@ -8,7 +8,7 @@ import {
   isPlanReport,
 } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
-import { fromJson } from "@tutti/wire";
+import { readJson } from "@tutti/wire";
 
 /** Accelerators of one process. */
 export type Gpus = readonly number[];
@@ -64,13 +64,7 @@ export class PlanWatch {
   }
 
   #onEntry(key: string, value: Uint8Array): void {
-    let entry: unknown;
-    try {
-      entry = fromJson(value);
-    } catch {
-      return;
-    }
-    if (key === PLACEMENT_KEY && isPlacement(entry)) this.#placement = entry;
-    if (key === REPORT_KEY && isPlanReport(entry)) this.#report = entry;
+    if (key === PLACEMENT_KEY) this.#placement = readJson(value, isPlacement) ?? this.#placement;
+    if (key === REPORT_KEY) this.#report = readJson(value, isPlanReport) ?? this.#report;
   }
 }
