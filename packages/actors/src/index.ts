@@ -3,7 +3,6 @@ export * from "./runtime/catalog.ts";
 export { drainInOrder } from "./runtime/drain-order.ts";
 export * from "./runtime/ports.ts";
 export { createBatcher, type BatcherConfig } from "./batcher/batcher.ts";
-export { isStats } from "./planner/load-stats.ts";
 export { createPlanner, type PlannerConfig } from "./planner/planner.ts";
 export { createProfiler, type ProfilerConfig } from "./profiler/profiler.ts";
 export { createRanker, type RankerConfig } from "./ranker/ranker.ts";

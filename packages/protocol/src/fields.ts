@@ -84,8 +84,3 @@ export function packed<F extends SchemaFields>(
   const record = schema.record(fields);
   return { ...rest, fields: undefined, accepts: also === undefined ? record : schema.also(record, also) };
 }
-/** A packed message whose readers check what they use of it. */
-export const unchecked = <Value>(declaration: Declaration): MessageType<Value> => ({
-  ...declaration,
-  fields: undefined,
-});

@@ -1,5 +1,13 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { ExecutorInventory, ScalingAdvised, RankerAnnounced, LeadExpected, GpuJoined } from "./rare-messages.ts";
+import {
+  ExecutorInventory,
+  GpuJoined,
+  LeadExpected,
+  RankerAnnounced,
+  ScalingAdvised,
+  StatsReported,
+} from "./rare-messages.ts";
 
 const AT = 1_790_000_000_000_000;
 const MODEL = { number: 3, version: "1", memoryBytes: 5_000_000 };
@@ -13,6 +21,13 @@ const GOOD = {
   rankerAnnounced: { key: 77_777, epoch: 9, subCluster: "s1" },
   leadExpected: { key: 77_777, epoch: 8, subCluster: "s1" },
   gpuJoined: { executor: 77_777, epoch: 9, gpus: [GPU] },
+  statsReported: {
+    ...{ key: 77_777, role: "ingress", at: AT, figures: { ok: 1, meanUs: 0.5 } },
+    perThread: [{ thread: 64, name: "m", figures: { ok: 1 } }],
+    perGpu: [{ gpu: 1, figures: {} }],
+    perPart: [{ kind: "stage", of: "p", name: "s", figures: {} }],
+    refusals: "not read here",
+  },
 } as const;
 const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
   executorInventory: [
@@ -50,6 +65,18 @@ const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
     ["gpus", [{ ...GPU, subCluster: undefined }]],
     ["gpus", [{ ...GPU, subCluster: "a b" }]],
   ],
+  statsReported: [
+    ["role", "king"],
+    ["at", NaN],
+    ["figures", undefined],
+    ["figures", { ok: Infinity }],
+    ["figures", [1]],
+    ["perThread", 5],
+    ["perThread", [{ thread: -1, name: "m", figures: {} }]],
+    ["perThread", [{ thread: 1, name: 7, figures: {} }]],
+    ["perGpu", [{ gpu: 70_000, figures: {} }]],
+    ["perPart", [{ kind: "other", of: "p", name: "s", figures: {} }]],
+  ],
 };
 
 const TYPES = {
@@ -58,6 +85,7 @@ const TYPES = {
   rankerAnnounced: RankerAnnounced,
   leadExpected: LeadExpected,
   gpuJoined: GpuJoined,
+  statsReported: StatsReported,
 };
 
 test("messages about sub-clusters and memory are believed as their senders write them, and in no other form (T8)", () => {
@@ -68,4 +96,5 @@ test("messages about sub-clusters and memory are believed as their senders write
       expect(check({ ...good, [key]: value }), `${name}.${key}: ${String(value)}`).toBe(false);
     expect(check({}), name).toBe(false);
   }
+  fc.assert(fc.property(fc.anything(), (value) => !StatsReported.accepts(value)));
 });

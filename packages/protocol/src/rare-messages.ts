@@ -1,9 +1,8 @@
-import { type ActorKey, type GpuId, type Instant, type Micros, type ThreadId, millis, seconds } from "@tutti/units";
-import { type MessageOf, packed, unchecked } from "./fields.ts";
+import { type Micros, millis, seconds } from "@tutti/units";
+import { type MessageOf, packed } from "./fields.ts";
 import { MODELS_MAX } from "./limits.ts";
 import { type Schema, type Static, schema } from "./schema.ts";
 import type { CandidateOffered } from "./hot-messages.ts";
-import type { Role } from "./subjects.ts";
 import type { ArrivalReports, BatchReports, RefusalReport } from "./reports.ts";
 
 /** Address of an ingress's data plane besides NATS; an executor checks it by connecting. */
@@ -246,35 +245,37 @@ export const ProfileMeasured = packed(
 );
 export type ProfileMeasured = MessageOf<typeof ProfileMeasured>;
 
-/**
- * An actor's figures of the last second, for the status line, `tutti status` and metrics. Numbers only, by name.
- * Readers check what they use of it.
- */
-export const StatsReported = unchecked<{
-  readonly key: ActorKey;
-  readonly role: Role;
-  readonly at: Instant;
-  readonly figures: Readonly<Record<string, number>>;
-  readonly perThread?: readonly {
-    readonly thread: ThreadId;
-    readonly name: string;
-    readonly figures: Readonly<Record<string, number>>;
-  }[];
-  readonly perGpu?: readonly { readonly gpu: GpuId; readonly figures: Readonly<Record<string, number>> }[];
-  /**
-   * ingress: figures of variants of families, of pipelines, and of their stages; `of` is the family or the pipeline.
-   */
-  readonly perPart?: readonly {
-    readonly kind: "variant" | "pipeline" | "stage";
-    readonly of: string;
-    readonly name: string;
-    readonly figures: Readonly<Record<string, number>>;
-  }[];
-  /** Events since the last report, for people (reports.ts): `batches` from batchers, the others from ingresses. */
-  readonly batches?: BatchReports;
-  readonly arrivals?: ArrivalReports;
-  readonly refusals?: readonly RefusalReport[];
-}>({ tag: 72, name: "stats-reported", from: "every actor", to: "whoever listens", repair: "the next one" });
+const figures = schema.map(schema.finite);
+
+/** An actor's figures of the last second, for the status line, `tutti status` and metrics. Numbers only, by name. */
+export const StatsReported = packed(
+  {
+    key: schema.actor,
+    role: schema.role,
+    at: schema.moment,
+    figures,
+    perThread: schema.optional(schema.list(schema.record({ thread: schema.thread, name: schema.text(), figures }))),
+    perGpu: schema.optional(schema.list(schema.record({ gpu: schema.gpu, figures }))),
+    /**
+     * ingress: figures of variants of families, of pipelines, and of their stages; `of` is the family or the pipeline.
+     */
+    perPart: schema.optional(
+      schema.list(
+        schema.record({
+          kind: schema.oneOf(["variant", "pipeline", "stage"]),
+          of: schema.text(),
+          name: schema.text(),
+          figures,
+        }),
+      ),
+    ),
+    /** Events since the last report, for people (reports.ts): `batches` from batchers, the others from ingresses. */
+    batches: schema.optional(schema.unchecked<BatchReports>()),
+    arrivals: schema.optional(schema.unchecked<ArrivalReports>()),
+    refusals: schema.optional(schema.unchecked<readonly RefusalReport[]>()),
+  },
+  { tag: 72, name: "stats-reported", from: "every actor", to: "whoever listens", repair: "the next one" },
+);
 export type StatsReported = MessageOf<typeof StatsReported>;
 
 /**

@@ -1,5 +1,5 @@
-import { type StatsReported, isRole } from "@tutti/protocol";
-import { ACTOR_KEY_MAX, type Instant, type Micros, modelNumberOf, seconds, threadId } from "@tutti/units";
+import type { StatsReported } from "@tutti/protocol";
+import { type Instant, type Micros, modelNumberOf, seconds, threadId } from "@tutti/units";
 import type { ThreadId } from "@tutti/units";
 import { RateMeter } from "./rate-meter.ts";
 
@@ -86,45 +86,6 @@ export function bucketShares(threads: ReadonlyMap<number, number>, modelNumber: 
   const counts = Array.from({ length: buckets }, (_, bucket) => threads.get(threadId(modelNumber, bucket)) ?? 0);
   const sum = counts.reduce((total, count) => total + count, 0);
   return counts.map((count) => (sum > 0 ? count / sum : 1 / buckets));
-}
-
-const isNumber = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value);
-const isWhole = (value: unknown, below: number): boolean =>
-  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < below;
-const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
-const isFigures = (value: unknown): boolean => isMap(value) && Object.values(value).every(isNumber);
-const isRows = (value: unknown, id: string, below: number): boolean =>
-  value === undefined ||
-  (Array.isArray(value) &&
-    value.every((row: unknown) => isMap(row) && isWhole(row[id], below) && isFigures(row["figures"])));
-
-const PART_KINDS: readonly unknown[] = ["variant", "pipeline", "stage"];
-const isParts = (value: unknown): boolean =>
-  value === undefined ||
-  (Array.isArray(value) &&
-    value.every(
-      (part: unknown) =>
-        isMap(part) &&
-        PART_KINDS.includes(part["kind"]) &&
-        typeof part["of"] === "string" &&
-        typeof part["name"] === "string" &&
-        isFigures(part["figures"]),
-    ));
-
-/** Checks the fields that these statistics rely on (T8). */
-export function isStats(value: unknown): value is StatsReported {
-  if (!isMap(value)) return false;
-  const { key, role, at, perThread, perGpu, perPart } = value;
-  return (
-    isWhole(key, ACTOR_KEY_MAX) &&
-    typeof role === "string" &&
-    isRole(role) &&
-    isWhole(at, Number.MAX_SAFE_INTEGER) &&
-    isRows(perThread, "thread", 2 ** 32) &&
-    isRows(perGpu, "gpu", 65_536) &&
-    isParts(perPart)
-  );
 }
 
 /** Whether a rate differs from the planned one by more than a fifth, and by more than chance explains. */

@@ -23,7 +23,7 @@ import { isOnDuty } from "../runtime/duty.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { ScalingAdvice } from "./scaling-advice.ts";
 import { ClusterState } from "./cluster-state.ts";
-import { LoadStats, isOutOfBand, isStats } from "./load-stats.ts";
+import { LoadStats, isOutOfBand } from "./load-stats.ts";
 import { type MeasuredModel, measureModels } from "./measured-models.ts";
 import { PendingMoves } from "./pending-moves.ts";
 import { PlacementStore } from "./placement-store.ts";
@@ -137,7 +137,7 @@ class Planner implements Actor {
   #open(ready: () => void): void {
     const { bus, clock } = this.#ports;
     const reader = new FrameReader().on(StatsReported, (stats) => {
-      if (!isStats(stats)) return void this.#runtime.faults++;
+      if (!StatsReported.accepts(stats)) return void this.#runtime.faults++;
       this.#loads.note(stats, this.#now());
       this.#rollouts.hear(stats);
     });

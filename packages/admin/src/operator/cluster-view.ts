@@ -66,7 +66,7 @@ export class ClusterView {
         if (beat.key === sender && Heartbeat.accepts(beat)) this.hearBeat(beat);
       })
       .on(StatsReported, (stats, sender) => {
-        if (stats.key === sender && isReport(stats)) this.hearStats(stats);
+        if (stats.key === sender && StatsReported.accepts(stats)) this.hearStats(stats);
       });
   }
 
@@ -196,21 +196,3 @@ export const ROLE_ORDER: readonly Role[] = [
 
 export const uptimeUs = ({ beat }: HeardActor): number => Math.max(0, beat.sentAt - beat.startedAt);
 export const offsetUs = ({ offsets }: HeardActor): number => Math.min(...offsets);
-
-const isFigures = (value: unknown): value is Figures =>
-  typeof value === "object" && value !== null && Object.values(value).every((figure) => typeof figure === "number");
-const isListOfFigures = (value: unknown): boolean =>
-  value === undefined ||
-  (Array.isArray(value) &&
-    value.every(
-      (item: unknown) => typeof item === "object" && item !== null && isFigures((item as StatsReported).figures),
-    ));
-
-const hasNames = ({ perPart = [] }: StatsReported): boolean =>
-  perPart.every(({ of, name }) => typeof of === "string" && typeof name === "string");
-
-const isReport = (stats: StatsReported): boolean =>
-  Number.isFinite(stats.at) &&
-  isFigures(stats.figures) &&
-  [stats.perThread, stats.perGpu, stats.perPart].every(isListOfFigures) &&
-  hasNames(stats);

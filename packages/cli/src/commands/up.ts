@@ -233,7 +233,9 @@ async function loadAll(
 
 function watchStatus({ control }: NatsConnection, announcer: Announcer): { stop(): void } {
   const board = new StatusBoard(performance.now());
-  const reader = new FrameReader().on(StatsReported, (stats) => board.hear(stats, performance.now()));
+  const reader = new FrameReader().on(StatsReported, (stats) => {
+    if (StatsReported.accepts(stats)) board.hear(stats, performance.now());
+  });
   const subscription = control.subscribe(
     subjectsOf(CLUSTER).stats("*"),
     (delivery) => void reader.read(delivery.payload),

@@ -1,6 +1,5 @@
 /** Sums of the actors' reports, which come once a second: by model, by application's refusals, by accelerator. */
-import { isStats } from "@tutti/actors";
-import { ERROR_STATUS, MODELS_MAX, type Role, type StatsReported, isModelName } from "@tutti/protocol";
+import { ERROR_STATUS, MODELS_MAX, type Role, StatsReported, isModelName } from "@tutti/protocol";
 import { type ActorKey, type GpuId, type Instant, type Micros, between, seconds } from "@tutti/units";
 import { PartCounters, keyOf } from "./part-totals.ts";
 
@@ -124,13 +123,9 @@ export class ClusterFigures {
   }
 }
 
-/** Checks the parts that isStats does not (T8): names become labels. */
-function isReport(value: unknown): boolean {
-  if (!isStats(value)) return false;
-  const { figures, perThread = [] } = value as { figures?: unknown; perThread?: readonly { name?: unknown }[] };
-  const isFigures = typeof figures === "object" && figures !== null && Object.values(figures).every(Number.isFinite);
-  return isFigures && perThread.every(({ name }) => typeof name === "string" && isModelName(modelOfThread(name)));
-}
+/** True if names can become labels, too (T8). */
+const isReport = (value: unknown): boolean =>
+  StatsReported.accepts(value) && (value.perThread ?? []).every(({ name }) => isModelName(modelOfThread(name)));
 
 /** `ocr-rec@W=160` is a bucket of `ocr-rec`. */
 const modelOfThread = (name: string): string => name.split("@", 1)[0]!;

@@ -14,8 +14,9 @@ export class WarmWatch {
   #hearers: (() => void)[] = [];
 
   constructor(bus: Bus) {
-    const reader = new FrameReader().on(StatsReported, ({ key, figures }) => {
-      this.#warm.set(key, figures["warmModels"] ?? 0);
+    const reader = new FrameReader().on(StatsReported, (stats) => {
+      if (!StatsReported.accepts(stats)) return;
+      this.#warm.set(stats.key, stats.figures["warmModels"] ?? 0);
       for (const hear of this.#hearers) hear();
     });
     this.#subscription = bus.subscribe(
