@@ -15,9 +15,9 @@ const BATCH_MAX = 64;
 
 /**
  * Draws a mix: 4 to 32 accelerators, 2 to 10 models with l(b) = α·b + β (α from 0.05 to 20 ms, β from 0.2 to 40 ms),
- * SLOs from 2 to 10 times l(1), popularity by Zipf with an exponent up to 1, and Poisson arrivals or gaps of Gamma(0.1).
- * Ranges are drawn evenly by logarithm. The run is so long that 1 % of the least popular model is about 50 requests,
- * if the cluster serves 0.6 of its staggered bound, within 20 to 600 s.
+ * SLOs from 2 to 10 times l(1), popularity by Zipf with an exponent up to 1, and Poisson arrivals or gaps of
+ * Gamma(0.1). Ranges are drawn evenly by logarithm. The run is so long that 1 % of the least popular model is about 50
+ * requests, if the cluster serves 0.6 of its staggered bound, within 20 to 600 s.
  *
  * @param seed - of the mix and of its arrivals
  */
