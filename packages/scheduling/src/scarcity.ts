@@ -24,7 +24,7 @@ const FULL = 6;
 /** Share of lost requests at which accelerators are fully scarce: half of what a workload at its goodput loses. */
 const LOST_FULL = 0.005;
 /** Scarcity in messages: 0 … 255. */
-const SCARCITY_MAX = 255;
+const SCARCITY_STEPS = 255;
 
 export class Scarcity {
   #share = 0;
@@ -67,13 +67,13 @@ interface Seen {
 /** Scarcity of accelerators, the highest that this model or another sees: 0 … 1. */
 export function scarcityOf({ scarcity, shares, scarcityOfOthers }: Seen): number {
   const own = scarcity.level(shares.lostShare);
-  const others = scarcityOfOthers / SCARCITY_MAX;
+  const others = scarcityOfOthers / SCARCITY_STEPS;
   return own > others ? own : others;
 }
 
-/** Scarcity as a model reports it: 0 … SCARCITY_MAX. A model that always waits in full asks nothing of others. */
+/** Scarcity as a model reports it: 0 … SCARCITY_STEPS. A model that always waits in full asks nothing of others. */
 export const reportedScarcity = ({ prefer, scarcity, shares }: Seen): number =>
-  prefer === "accelerators" ? 0 : Math.round(SCARCITY_MAX * scarcity.level(shares.lostShare));
+  prefer === "accelerators" ? 0 : Math.round(SCARCITY_STEPS * scarcity.level(shares.lostShare));
 
 /**
  * Time by which a batch starts before the plan that defers it, µs. It waits only for requests that would save a share
