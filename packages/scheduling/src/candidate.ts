@@ -14,7 +14,7 @@ import { chooseByLength } from "./dynamic/length-choice.ts";
 import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { awaitedStart, withPatience } from "./policy.ts";
-import { scarcityOf, spareTime } from "./scarcity.ts";
+import { SCARCITY_STEPS, scarcityOf, spareTime } from "./scarcity.ts";
 
 /** Step to which an early start is rounded, µs, so that it doesn't depend on which update measured the rate. */
 const STEP = 100;
@@ -58,15 +58,27 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   else {
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
-    const bound = STEP * Math.round((b * model.earlyPerRequest) / STEP);
-    const adapted = model.mayWait ? Math.round(Math.min(model.adaptation.early * head.slo, bound)) : head.slo;
-    const early = Math.max(adapted, Math.min(head.slo, spare(model, b)));
+    const early = Math.max(earlyOf(model, b, head.slo), Math.min(head.slo, spare(model, b)));
     const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
   }
   if (model.patience !== 1) {
     model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
   }
+}
+
+/**
+ * Time by which a batch starts earlier than frontrun, µs, whether or not accelerators are scarce. It is less for a
+ * model that loses no requests and finds accelerators free: it needs no early start, and others may need the
+ * accelerator.
+ */
+function earlyOf(model: ModelThread, batchSize: number, slo: number): number {
+  const { adaptation, scarcity, shares } = model;
+  const bound = STEP * Math.round((batchSize * model.earlyPerRequest) / STEP);
+  const need = Math.max(scarcity.waiting, scarcity.level(shares.lostShare));
+  const adapted = Math.round(need * Math.min(adaptation.early * slo, bound));
+  if (model.mayWait) return adapted;
+  return Math.round(Math.max(scarcity.waiting, 1 - model.scarcityOfOthers / SCARCITY_STEPS) * slo);
 }
 
 /** Time by which an early start uses only accelerator time that is not scarce, µs. */

@@ -31,6 +31,15 @@ test("accelerators lack in full where half a percent of the requests is lost, ho
   expect(scarcity.level(0.001)).toBeCloseTo(0.5, 9);
 });
 
+test("who finds accelerators free doesn't need an early start; before anything is known, everybody does", () => {
+  const scarcity = new Scarcity();
+  expect(scarcity.waiting).toBe(1);
+  scarcity.note(at(0), 1, -5, 12_000);
+  expect(scarcity.waiting).toBe(0);
+  scarcity.note(at(0), 512, 1, 12_000);
+  expect(scarcity.waiting).toBeCloseTo(0.5, 9);
+});
+
 test("a model hears of the highest scarcity that any model has reported in the last seconds", () => {
   const highest = new HighestScarcity(4);
   expect(highest.at(at(0))).toBe(0);

@@ -24,11 +24,17 @@ const FULL = 6;
 /** Share of lost requests at which accelerators are fully scarce: half of what a workload at its goodput loses. */
 const LOST_FULL = 0.005;
 /** Scarcity in messages: 0 … 255. */
-const SCARCITY_STEPS = 255;
+export const SCARCITY_STEPS = 255;
 
 export class Scarcity {
   #share = 0;
+  #waiting = 1; // until something is known, as if accelerators were busy
   #notedAt = -Infinity;
+
+  /** Share of requests whose batches found no accelerator free at the start that they wanted: 0 … 1. */
+  get waiting(): number {
+    return this.#waiting;
+  }
 
   /**
    * 0: batches find an accelerator when they want it; 1: the time that waiting saves is needed in full.
@@ -52,7 +58,9 @@ export class Scarcity {
     const share = wait <= 0 ? 0 : wait < slack ? wait / slack : 1;
     const weight = Math.max(requests / REQUESTS, (at - this.#notedAt) / MEMORY);
     this.#notedAt = at;
-    this.#share += (weight < 1 ? weight : 1) * (share - this.#share);
+    const part = weight < 1 ? weight : 1;
+    this.#share += part * (share - this.#share);
+    this.#waiting += part * ((wait > 0 ? 1 : 0) - this.#waiting);
   }
 }
 
