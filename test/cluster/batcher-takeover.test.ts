@@ -29,7 +29,7 @@ function holders(cluster: VirtualCluster, count: number): ActorKey[] {
 }
 const countsOf = (cluster: VirtualCluster, models: number, batchers: readonly string[]): number[] => {
   const found = holders(cluster, models);
-  return batchers.map((name) => found.filter((key) => key === cluster.actors.get(name)!.actor.key).length);
+  return batchers.map((name) => found.filter((key) => key === cluster.running.get(name)!.actor.key).length);
 };
 const statuses = (asked: readonly Asked[]): string[] => asked.map((one) => one.outcomes.map((o) => o.status).join());
 const notOk = (asked: readonly Asked[]): string[] => statuses(asked).filter((status) => status !== "ok");
@@ -68,7 +68,7 @@ test.each(POLICIES)(
     const cluster = serving({ batchers: 2, policy }, models);
     const before = loadAll(cluster, models, 20, 50);
     let goneAt = 0;
-    const { actor } = cluster.actors.get("batcher-0")!;
+    const { actor } = cluster.running.get("batcher-0")!;
     actor.drain(() => {
       goneAt = cluster.clock.now();
       cluster.kill("batcher-0");
@@ -99,7 +99,7 @@ test("the only batcher hands on to one that has just been started in its place",
 test("the only batcher of all leaves at once when nobody could take its models", () => {
   const cluster = serving({ batchers: 1 }, names(2));
   let left = false;
-  cluster.actors.get("batcher-0")!.actor.drain(() => (left = true));
+  cluster.running.get("batcher-0")!.actor.drain(() => (left = true));
   cluster.run(millis(1));
   expect(left).toBe(true);
 });

@@ -13,7 +13,7 @@ function serving() {
   cluster.addModel({ name: "m", alphaMs: 1, betaMs: 5, sloMs: 50 });
   cluster.run(seconds(2));
   const stranger = cluster.network.connect({ name: "stranger" });
-  const batcher = cluster.actors.get("batcher-0")!.actor.key;
+  const batcher = cluster.running.get("batcher-0")!.actor.key;
   const send = (writer: FrameWriter): void => void stranger.publish(subjectsOf("main").actor(batcher), writer.take());
   const serves = (): void => {
     const asked = cluster.load("m", { rate: 200, duration: millis(500), sloMs: 50 });

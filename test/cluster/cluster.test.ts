@@ -35,8 +35,8 @@ test("answers go out on a connection of their own, on which nothing else does: a
     const bus = connect.call(this, options);
     const publish = bus.publish.bind(bus);
     bus.publish = (subject, ...rest) => {
-      if (options.name.startsWith("ingress"))
-        said.set(options.name, (said.get(options.name) ?? new Set()).add(subject.split(".")[0]!));
+      const name = options.name.replace(/#\d+/, ""); // without the number of its process
+      if (name.startsWith("ingress")) said.set(name, (said.get(name) ?? new Set()).add(subject.split(".")[0]!));
       return publish(subject, ...rest);
     };
     return bus;

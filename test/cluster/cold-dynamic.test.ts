@@ -23,7 +23,7 @@ function inTimeBySlot(options: VirtualClusterOptions, duration: number): number[
   const cluster = new VirtualCluster({ gpus: 1, policy: { kind: "adaptive" }, ...options });
   cluster.addModel({ name: "loop", alphaMs: 3.84, betaMs: 54.8, sloMs: SLO_MS, batchSizeMax: 16, pace: PACE });
   cluster.run(seconds(4));
-  const prng = new Prng(3);
+  const prng = new Prng(7);
   const begin = cluster.clock.now();
   const slots: Asked[][] = [];
   for (let at = prng.nextExponential(RATE); at < duration; at += prng.nextExponential(RATE)) {

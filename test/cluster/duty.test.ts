@@ -18,7 +18,7 @@ test("of two planners one advises, and the other goes on within a second of its 
     .connect({ name: "listener" })
     .subscribe(subjectsOf("main").advice, ({ payload }) => void reader.read(payload));
   for (const name of ["planner-0", "planner-1"]) cluster.startPlanner(name, { epoch: seconds(10) });
-  const keyOf = (name: string): ActorKey => cluster.actors.get(name)!.actor.key;
+  const keyOf = (name: string): ActorKey => cluster.running.get(name)!.actor.key;
   cluster.run(seconds(8));
   expect(advisers.length).toBeGreaterThanOrEqual(4);
   expect(new Set(advisers)).toEqual(new Set([keyOf("planner-0")]));

@@ -224,7 +224,7 @@ test("executors that crash in silence are told of by those that take their place
     const { gpu } = watched.runUntilStarted(1);
     const startedAt = cluster.clock.now();
     cluster.run(millis(10));
-    const executor = cluster.actors.get(`executor-${gpu}`)!.actor.key;
+    const executor = cluster.running.get(`executor-${gpu}`)!.actor.key;
     cluster.kill(`executor-${gpu}`);
     cluster.run(millis(200));
     expect(statuses([asked])).toEqual(["TUTTI_DEADLINE_INFEASIBLE"]);
@@ -253,7 +253,7 @@ test("a host that loses its power with all of its executors in mid-run is one ev
   cluster.run(seconds(2));
   const startedAt = cluster.clock.now();
   const gpus = [0, 1, 2, 3];
-  const keys = gpus.map((gpu) => cluster.actors.get(`executor-${gpu}`)!.actor.key);
+  const keys = gpus.map((gpu) => cluster.running.get(`executor-${gpu}`)!.actor.key);
   for (const gpu of gpus) cluster.kill(`executor-${gpu}`);
   cluster.run(millis(300));
   for (const gpu of gpus) {

@@ -6,7 +6,7 @@ import { BUCKET, type FamilySpec, type ModelSpec, variantInput } from "@tutti/pr
 import { type Micros, micros, millis, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type EchoAnswer, echoModel } from "../simulation/echo-model.ts";
+import { type EchoAnswer, echoModel } from "../fixtures/actor-cluster/echo-model.ts";
 import { VirtualCluster } from "./virtual-cluster.ts";
 import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 

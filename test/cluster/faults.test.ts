@@ -136,7 +136,7 @@ test("heartbeats tell when an accelerator is free when its own report was lost",
   cluster.run(seconds(2));
   const first = cluster.ask("slow", { sloMs: 900 });
   cluster.run(millis(6));
-  deaf = `.to.${cluster.actors.get("ranker-0")!.actor.key.toString(36)}`;
+  deaf = `.to.${cluster.running.get("ranker-0")!.actor.key.toString(36)}`;
   cluster.run(millis(14));
   deaf = "";
   expect(statuses([first])).toEqual(["ok"]);
@@ -167,8 +167,8 @@ test("a batch for an executor that was gone before goes back when it is overdue,
   let deaf = "";
   const loses = (subject: string): boolean => deaf !== "" && subject.endsWith(deaf);
   const cluster = serving({ gpus: 1, rankers: 1, policy: { kind: "eager" }, loses });
-  const { key: leader } = cluster.actors.get("ranker-0")!.actor;
-  const batcher = cluster.actors.get("batcher-0")!.actor.key;
+  const { key: leader } = cluster.running.get("ranker-0")!.actor;
+  const batcher = cluster.running.get("batcher-0")!.actor.key;
   let epoch = 0;
   cluster.store.get(BUCKET.leases, leaseKeys.ranker("main"), (entry) => {
     if (entry !== "absent" && "revision" in entry) epoch = entry.revision;
@@ -211,7 +211,7 @@ test("packed messages of any shape stop nobody and poison nothing (T8)", () => {
   const stranger = cluster.network.connect({ name: "stranger" });
   const { beat, actor, role } = subjectsOf("main");
   const junk: unknown[] = [undefined, null, NaN, -1, 1.5, "x", {}, [], 2 ** 60, new Uint8Array(3)];
-  const keys: ActorKey[] = [...cluster.actors.values()].map((one) => one.actor.key);
+  const keys: ActorKey[] = [...cluster.running.values()].map((one) => one.actor.key);
   const publish = (subject: string, type: MessageType<unknown>, value: unknown): void => {
     const writer = new FrameWriter(actorKey(77));
     writer.add(type, value);
@@ -260,8 +260,8 @@ test("packed messages of any shape stop nobody and poison nothing (T8)", () => {
 
 test("results without the token of the pull are not believed, whatever else they know (T2)", () => {
   const cluster = serving({ gpus: 1 });
-  const executor = cluster.actors.get("executor-0")!.actor.key;
-  const batcher = cluster.actors.get("batcher-0")!.actor.key;
+  const executor = cluster.running.get("executor-0")!.actor.key;
+  const batcher = cluster.running.get("batcher-0")!.actor.key;
   const asked = cluster.ask("fast", { sloMs: 50 });
   for (let i = 0; i < 1_000 && asked.outcomes.length === 0; i++) {
     cluster.run(micros(100));

@@ -19,7 +19,7 @@ function recorded(role: Role, seed: number) {
   const cluster = new VirtualCluster({ seed, executors: 2, gpus: 2, batchers: 2, rankers: 2 });
   for (const name of ["m", "other"]) cluster.addModel({ name, alphaMs: 1, betaMs: 3, sloMs: 50 });
   const keys = new Set<ActorKey>();
-  for (const [name, { actor }] of cluster.actors) if (name.startsWith(role)) keys.add(actor.key);
+  for (const [name, { actor }] of cluster.running) if (name.startsWith(role)) keys.add(actor.key);
   const said: Said[] = [];
   const listening = cluster.network.connect({ name: "tap" }).subscribe(">", ({ subject, payload }) => {
     if (!subject.startsWith("tutti.")) return;
@@ -122,10 +122,7 @@ test.each(ROLES.flatMap((role) => Array.from({ length: SEEDS }, (_, seed) => [ro
   "service returns within 5 s of an attack by actors of the role %s (seed %i)",
   (role, seed) => {
     const { cluster, said } = recorded(role, seed);
-    const faults: string[] = [];
-    for (const [name, { buses }] of cluster.actors)
-      for (const bus of buses)
-        bus.onStatus((status) => status.kind === "error" && faults.push(`${name}: ${status.text}`));
+    const { faults } = cluster;
     expect(said.length).toBeGreaterThan(50);
     const sent = attack(cluster, said, new Prng(1_000 * seed + ROLES.indexOf(role)));
     expect(faults).toEqual([]);

@@ -16,7 +16,7 @@ import {
 import { millis, seconds } from "@tutti/units";
 import { encodeTensors, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { type EchoAnswer, readEcho } from "../simulation/echo-model.ts";
+import { type EchoAnswer, readEcho } from "../fixtures/actor-cluster/echo-model.ts";
 import { VirtualCluster } from "./virtual-cluster.ts";
 import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";
 

@@ -7,7 +7,7 @@ import { inlineSteps } from "@tutti/ports/steps";
 import { type ActorKey, millis, seconds } from "@tutti/units";
 import { FrameReader, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
-import { echoModel } from "../simulation/echo-model.ts";
+import { echoModel } from "../fixtures/actor-cluster/echo-model.ts";
 import { findAndRead, scalar } from "./find-and-read.ts";
 import { VirtualCluster } from "./virtual-cluster.ts";
 import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";

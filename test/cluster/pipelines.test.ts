@@ -142,7 +142,7 @@ test("a publisher takes back the whole, at whatever stage it is, and nothing of 
     cluster.run(millis(2));
     expect(statuses([asked])).toEqual(["TUTTI_CANCELLED"]);
     let drained = false;
-    cluster.actors.get("ingress")!.actor.drain(() => (drained = true));
+    cluster.running.get("ingress")!.actor.drain(() => (drained = true));
     cluster.run(millis(500));
     expect(drained).toBe(true);
     expect(asked.outcomes).toHaveLength(1);

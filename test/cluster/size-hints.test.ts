@@ -4,7 +4,7 @@ import { millis, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { echoRequest, readEcho } from "../simulation/echo-model.ts";
+import { echoRequest, readEcho } from "../fixtures/actor-cluster/echo-model.ts";
 import { VirtualCluster } from "./virtual-cluster.ts";
 
 function serving() {

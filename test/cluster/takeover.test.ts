@@ -14,10 +14,11 @@ import {
 import { type Micros, after, between, micros, millis, seconds } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
+import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
+import { FAST_TIMEOUTS } from "../fixtures/actor-cluster/timeouts.ts";
 import { Checkers } from "../simulation/checkers.ts";
 import { Cluster } from "../simulation/cluster.ts";
 import { type Plan, everyoneApart, planOf } from "../simulation/plan.ts";
-import type { Incarnation } from "../simulation/process.ts";
 import { StoryLog } from "../simulation/story-log.ts";
 import type { Asked } from "../simulation/watcher.ts";
 
@@ -35,6 +36,7 @@ class Stage extends Checkers {
       hopUs: 50,
       hopJitterUs: 0,
       skewUsMax: 0,
+      timeouts: FAST_TIMEOUTS,
       slowdownMax: 1,
       requestsMax: 10_000,
       actions: [],

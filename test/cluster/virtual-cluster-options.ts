@@ -3,13 +3,7 @@ import type { ServedPipelines } from "@tutti/ingress";
 import type { EmulatedFault, Engine, EngineBatch } from "@tutti/ports/engine";
 import type { Telemetry } from "@tutti/ports/telemetry";
 import type { Policy } from "@tutti/scheduling";
-import { type GpuId, type Instant, type Micros, millis } from "@tutti/units";
-
-/** Time-outs of virtual actors: shorter than production's, so that a test needs less virtual time. */
-export const FAST_ACTOR = {
-  ...{ cluster: "main", host: "virtual", pid: 1 },
-  ...{ heartbeatEvery: millis(20), peerTimeout: millis(100) },
-};
+import type { GpuId, Instant, Micros } from "@tutti/units";
 
 export interface VirtualClusterOptions {
   readonly seed?: number;

@@ -1,17 +1,8 @@
-import {
-  createBatcher,
-  createPlanner,
-  createProfiler,
-  createRanker,
-  type Actor,
-  type ActorConfig,
-  type ActorPorts,
-  type LocalActors,
-} from "@tutti/actors";
-import { createExecutor, type LastRun } from "@tutti/executor";
+import { createBatcher, createPlanner, createProfiler, createRanker, type LocalActors } from "@tutti/actors";
+import { createExecutor, type ExecutorPorts, type LastRun } from "@tutti/executor";
 import { createIngress } from "@tutti/ingress";
-import { type Bus, InMemoryNetwork } from "@tutti/ports/bus";
-import { VirtualClock } from "@tutti/ports/clock";
+import type { Bus } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import { EmulatedEngine, type Engine } from "@tutti/ports/engine";
 import {
   BUCKET,
@@ -25,9 +16,8 @@ import {
   splitModelName,
 } from "@tutti/protocol";
 import type { DataHandlers } from "@tutti/ports/pull";
-import { InMemoryStore } from "@tutti/ports/store";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import {
-  type ActorKey,
   type GpuId,
   type Instant,
   type Micros,
@@ -40,54 +30,60 @@ import {
   seconds,
 } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import { type Asked, FAST_ACTOR, type VirtualClusterOptions } from "./virtual-cluster-options.ts";
-import { stalledHandlers, virtualDataClient } from "./virtual-data-client.ts";
-import { gated, silent } from "./virtual-process.ts";
-import { echoModel, echoRequest, readEcho } from "../simulation/echo-model.ts";
+import { ActorCluster } from "../fixtures/actor-cluster/actor-cluster.ts";
+import { echoModel, echoRequest, readEcho } from "../fixtures/actor-cluster/echo-model.ts";
+import type { CreateActor } from "../fixtures/actor-cluster/processes.ts";
+import { BATCHER, INGRESS, PROFILER } from "../fixtures/actor-cluster/role-settings.ts";
+import { FAST_TIMEOUTS } from "../fixtures/actor-cluster/timeouts.ts";
+import { SwitchedHandlers } from "./switched-handlers.ts";
+import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
-/**
- * A whole cluster of production's own actors in virtual time, over the bus and store in memory and emulated
- * accelerators.
- */
-export class VirtualCluster {
-  readonly clock = new VirtualClock();
-  readonly network: InMemoryNetwork;
-  readonly store: InMemoryStore;
-  readonly actors = new Map<
-    string,
-    { readonly actor: Actor; readonly buses: Bus[]; readonly life: { alive: boolean } }
-  >();
+const HOST = "virtual";
+const nothing = (): void => undefined;
+
+/** A cluster for tests that say what happens in it: each actor has a process of its own and is called by its name. */
+export class VirtualCluster extends ActorCluster {
   readonly asked: Asked[] = [];
+  /** Exceptions of actors, and errors that their connections report. */
+  readonly faults: string[];
   readonly #options: VirtualClusterOptions;
   readonly #prng: Prng;
-  readonly #data = new Map<ActorKey, DataHandlers>();
+  /** Data planes of the ingresses, by name. */
+  readonly #data = new Map<string, SwitchedHandlers>();
   readonly #publisher: Bus;
   readonly #latencies = new Map<string, (batchSize: number) => Micros>();
   readonly #numbers = new Map<string, number>();
   #models = 0;
   #placements = 0;
-  #keys = 1;
 
   constructor(options: VirtualClusterOptions = {}) {
-    this.#options = options;
-    this.#prng = new Prng(options.seed ?? 1);
-    const hop = options.hop ?? micros(50);
-    const soon = (run: () => void): void => this.#later(micros(5), run);
-    this.network = new InMemoryNetwork({
-      deliver: (run, { subject }) => {
-        if (options.loses?.(subject) === true) return false;
-        return this.#later(hop, run);
+    const { seed = 1, hop = micros(50), dataHop = micros(30), gatherFor, loses, telemetry } = options;
+    const prng = new Prng(seed);
+    const faults: string[] = [];
+    let keys = 0;
+    super({
+      ...{ prng, announces: true },
+      watcher: {
+        onCrash: ({ name }, error) => {
+          faults.push(`${name} threw ${stackOf(error)}`);
+          // The actor's caller may catch what it throws; the test that advances time does not.
+          this.later(0, () => {
+            throw error;
+          });
+        },
       },
-      later: soon,
-      startTimer: (delayMs, run) => {
-        const alarm = this.clock.alarm(run);
-        alarm.set(after(this.clock.now(), millis(delayMs)));
-        return { stop: () => alarm.clear() };
-      },
-      choose: (count) => this.#prng.nextInt(count),
-      payloadMax: 8_388_608,
+      timeouts: { ...FAST_TIMEOUTS, actor: { ...FAST_TIMEOUTS.actor, ...(gatherFor !== undefined && { gatherFor }) } },
+      telemetry: ({ slot }) => telemetry?.(slot) ?? noTelemetry,
+      nextKey: () => actorKey(++keys * 1_000_003),
+      nextSkew: () => 0,
+      storeLink: () => ({ reachable: () => true, carry: (run) => this.later(hop, run) }),
+      statusUs: Math.min(hop, 5),
+      fates: ({ subject }) => (loses?.(subject) === true ? [] : [hop]),
+      dataFate: () => dataHop,
     });
-    this.store = new InMemoryStore({ deliver: (run) => this.#later(hop, run) });
+    this.faults = faults;
+    this.#options = options;
+    this.#prng = prng;
     this.#publisher = this.network.connect({ name: "publisher" });
     for (const subCluster of options.subClusters ?? [DEFAULT_SUB_CLUSTER])
       for (let i = 0; i < (options.rankers ?? 2); i++)
@@ -162,101 +158,79 @@ export class VirtualCluster {
   }
 
   startRanker(name: string, subCluster = DEFAULT_SUB_CLUSTER): void {
-    this.#start(name, (ports, config, ready) =>
-      createRanker(ports, { ...config, subCluster, pingEvery: millis(10), ctrlFloor: millis(1) }, ready),
+    this.#start(name, ({ ports, config }) =>
+      createRanker(ports, { ...config, ...FAST_TIMEOUTS.ranker, subCluster }, nothing),
     );
   }
   startPlanner(name: string, options: { readonly epoch: Micros; readonly budgetShare?: number }): void {
-    this.#start(name, (ports, config, ready) => createPlanner(ports, { ...config, ...options }, ready));
+    this.#start(name, ({ ports, config }) => createPlanner(ports, { ...config, ...options }, nothing));
   }
   startBatcher(name: string): void {
-    const policy = this.#options.policy ?? { kind: "deferred" };
-    this.#start(name, (ports, config, ready) =>
-      createBatcher(
-        ports,
-        {
-          ...config,
-          policy,
-          gather: "target",
-          delayFloors: this.#options.delayFloors ?? { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
-          marginShare: 0.05,
-          ...(this.#options.latency !== undefined && { latency: this.#options.latency }),
-        },
-        ready,
-      ),
-    );
+    const { policy = { kind: "deferred" }, delayFloors, latency } = this.#options;
+    const more = { ...(delayFloors !== undefined && { delayFloors }), ...(latency !== undefined && { latency }) };
+    this.#start(name, ({ ports, config }) => createBatcher(ports, { ...config, ...BATCHER, policy, ...more }, nothing));
   }
   startProfiler(name: string): void {
-    this.#start(name, (ports, config, ready) =>
-      createProfiler(
-        ports,
-        {
-          ...config,
-          ...{ quantile: 0.99, runs: 10 },
-          budget: millis(200),
-          gpusMax: 4,
-          overhead: millis(1),
-          window: seconds(10),
-          ...(this.#options.timesWindow !== undefined && { timesWindow: this.#options.timesWindow }),
-        },
-        ready,
-      ),
-    );
+    const { timesWindow } = this.#options;
+    const more = timesWindow !== undefined && { timesWindow };
+    this.#start(name, ({ ports, config }) => createProfiler(ports, { ...config, ...PROFILER, ...more }, nothing));
   }
   /** @param local - where the ingress registers for a gateway of its process */
   startIngress(name: string, local?: LocalActors): void {
-    this.#start(name, (ports, config, ready) => {
-      const serveData = (handlers: DataHandlers) => {
-        this.#data.set(config.key, handlers);
-        return { address: () => undefined, close: (done: () => void) => (this.#data.delete(config.key), done()) };
+    const { pipelines, respondFloor, held } = this.#options;
+    const near = { ...(local !== undefined && { local }), ...(pipelines !== undefined && { pipelines }) };
+    const bounds = { ...(respondFloor !== undefined && { respondFloor }), ...held };
+    this.#start(name, ({ ports, config, serveData, connect }) => {
+      const serveSwitched: typeof serveData = (handlers) => {
+        const switched = new SwitchedHandlers(handlers);
+        this.#data.set(name, switched);
+        return serveData(switched);
       };
+      const answers = this.#faultsOf(name, connect("-answers"));
       return createIngress(
-        {
-          ...{ ...ports, serveData, ...(local !== undefined && { local }) },
-          ...(this.#options.pipelines !== undefined && { pipelines: this.#options.pipelines }),
-        },
-        {
-          ...config,
-          replyScope: "any",
-          respondFloor: this.#options.respondFloor ?? micros(200),
-          ...this.#options.held,
-        },
-        ready,
+        { ...ports, answers, serveData: serveSwitched, ...near },
+        { ...config, ...INGRESS, ...bounds },
+        nothing,
       );
     });
   }
-  startExecutor(name: string, gpus: readonly GpuId[], lastRuns: readonly LastRun[] = [], more = {}): void {
+  startExecutor(
+    name: string,
+    gpus: readonly GpuId[],
+    lastRuns: readonly LastRun[] = [],
+    more: Pick<ExecutorPorts, "held"> = {},
+  ): void {
     const { restartAfter, aloneShare, memoryBytesMax, wrapEngine = (engine: Engine) => engine } = this.#options;
-    this.#start(name, (ports, config, ready, life) => {
-      const onFault = (): void => {
-        this.kill(name);
-        if (restartAfter !== undefined) this.#later(restartAfter, () => this.startExecutor(name, gpus));
-      };
-      const engines = gpus.map((gpu) => ({ gpu, engine: wrapEngine(this.#engine(gpu), gpu) }));
-      const hop = this.#options.dataHop ?? micros(30);
-      const later = (delay: Micros, run: () => void): void => this.#later(delay, run);
-      const data = virtualDataClient({ handlers: this.#data, hop, later, life });
-      const bounds = {
-        ...(aloneShare !== undefined && { aloneShare }),
-        ...(memoryBytesMax !== undefined && { memoryBytesMax }),
-      };
-      return createExecutor(
-        {
-          ...ports,
-          data,
-          ...{ engines, onFault, lastRuns },
-          ...more,
-        },
-        { ...config, ...bounds },
-        ready,
-      );
+    const bounds = {
+      ...(aloneShare !== undefined && { aloneShare }),
+      ...(memoryBytesMax !== undefined && { memoryBytesMax }),
+    };
+    const onFault = (): void => {
+      this.kill(name);
+      if (restartAfter !== undefined) this.later(restartAfter, () => this.startExecutor(name, gpus));
+    };
+    this.#start(name, ({ ports, config, openData }) => {
+      const engines = gpus.map((gpu) => ({ gpu, engine: wrapEngine(this.#engine(gpu, ports.clock), gpu) }));
+      const own = { data: openData(), engines, onFault, lastRuns, ...more };
+      return createExecutor({ ...ports, ...own }, { ...config, ...bounds }, nothing);
     });
   }
 
-  #engine(gpu: GpuId): Engine {
+  #start(name: string, create: CreateActor): void {
+    this.startProcess({ name, host: HOST, slots: [name] }, (made) => {
+      for (const bus of [made.ports.bus, made.ports.bulk]) this.#faultsOf(name, bus);
+      return create(made);
+    });
+  }
+  #faultsOf(name: string, bus: Bus): Bus {
+    bus.onStatus((status) => status.kind === "error" && this.faults.push(`${name}: ${status.text}`));
+    return bus;
+  }
+
+  #engine(gpu: GpuId, clock: Clock): Engine {
     const { fault } = this.#options;
     return new EmulatedEngine({
-      clock: this.clock,
+      clock,
       latency: (model, _, batchSize) => {
         const planned = this.#latencies.get(model)?.(batchSize);
         return planned === undefined ? undefined : micros(Math.round(planned * (this.#options.runTimes?.() ?? 1)));
@@ -265,38 +239,24 @@ export class VirtualCluster {
     });
   }
 
-  /** Kills an actor as by SIGKILL: its connections break at once, and none of its pending work happens. */
-  kill(name: string): void {
-    const entry = this.actors.get(name);
-    if (entry === undefined || !entry.life.alive) return;
-    entry.life.alive = false;
-    this.#data.delete(entry.actor.key);
-    for (const bus of entry.buses) bus.close(() => undefined);
-  }
   /** Drains an actor as by SIGTERM. */
   drain(name: string): void {
-    this.actors.get(name)?.actor.drain(() => this.kill(name));
+    this.running.get(name)?.actor.drain(() => this.kill(name));
   }
 
   /** Makes an actor's data plane hang: it takes pulls and never answers. */
   hangData(name: string): void {
-    const entry = this.actors.get(name);
-    if (entry !== undefined) this.#data.set(entry.actor.key, { onPull: () => undefined, onResults: () => undefined });
+    this.#data.get(name)!.stall();
   }
   /** Stalls an actor's data plane for a while: pulls are answered when it goes on. */
   stallData(name: string, duration: Micros): void {
-    const key = this.actors.get(name)!.actor.key;
-    const handlers = this.#data.get(key)!;
-    const { stalled, resume } = stalledHandlers(handlers);
-    this.#data.set(key, stalled);
-    this.#later(duration, () => {
-      this.#data.set(key, handlers);
-      resume();
-    });
+    const data = this.#data.get(name)!;
+    data.stall();
+    this.later(duration, () => data.resume());
   }
   /** An ingress' data handlers, as an executor calls them: tests deliver unrequested results. */
-  dataOf(name: string): DataHandlers | undefined {
-    return this.#data.get(this.actors.get(name)!.actor.key);
+  dataOf(name: string): DataHandlers {
+    return this.#data.get(name)!;
   }
 
   run(duration: Micros): void {
@@ -361,38 +321,6 @@ export class VirtualCluster {
     this.clock.advanceTo(end);
     return this.asked.slice(first);
   }
-
-  #start(
-    name: string,
-    create: (ports: ActorPorts, config: ActorConfig, ready: () => void, life: { readonly alive: boolean }) => Actor,
-  ): void {
-    const key = actorKey(this.#keys++ * 1_000_003);
-    const [bus, bulk] = [this.network.connect({ name }), this.network.connect({ name: `${name}-bulk` })];
-    const answers = name.startsWith("ingress") ? [this.network.connect({ name: `${name}-answers` })] : [];
-    const life = { alive: true };
-    const ports: ActorPorts = {
-      bus,
-      bulk,
-      ...(answers[0] !== undefined && { answers: answers[0] }),
-      store: gated(this.store, () => life.alive),
-      clock: this.clock,
-      telemetry: this.#options.telemetry?.(name) ?? silent,
-      randomBytes: (count) => Uint8Array.from({ length: count }, () => this.#prng.nextInt(256)),
-    };
-    const config: ActorConfig = {
-      key,
-      ...FAST_ACTOR,
-      ...(this.#options.gatherFor !== undefined && { gatherFor: this.#options.gatherFor }),
-    };
-    this.actors.set(name, {
-      actor: create(ports, config, () => undefined, life),
-      buses: [bus, bulk, ...answers],
-      life,
-    });
-  }
-
-  #later(delay: Micros, run: () => void): void {
-    const alarm = this.clock.alarm(run);
-    alarm.set(after(this.clock.now(), delay));
-  }
 }
+
+const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));

@@ -23,15 +23,12 @@ const headersOf = (delivery: Delivery): Record<string, string> =>
     NAMES.flatMap((name) => (delivery.header(name) === undefined ? [] : [[name, delivery.header(name)!]])),
   );
 
-/** A cluster that serves, the recorded messages of its actors, and the exceptions in any of them from now on. */
+/** A cluster that serves, the recorded messages of its actors, and the exceptions in any of them. */
 function recorded(seed: number) {
   const cluster = new VirtualCluster({ seed, executors: 2, gpus: 2, batchers: 2 });
   cluster.addModel({ name: "m", alphaMs: 1, betaMs: 3, sloMs: 50 });
   cluster.addModel({ name: "other", alphaMs: 1, betaMs: 3, sloMs: 50 });
-  const faults: string[] = [];
-  for (const [name, { buses }] of cluster.actors)
-    for (const bus of buses)
-      bus.onStatus((status) => status.kind === "error" && faults.push(`${name}: ${status.text}`));
+  const { faults } = cluster;
   cluster.run(seconds(2));
   const heard: Heard[] = [];
   const tap: Bus = cluster.network.connect({ name: "tap" });

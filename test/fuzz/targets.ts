@@ -55,7 +55,7 @@ import {
   toJson,
   unpack,
 } from "@tutti/wire";
-import { echoModel } from "../simulation/echo-model.ts";
+import { echoModel } from "../fixtures/actor-cluster/echo-model.ts";
 import { sampleOf } from "./samples.ts";
 
 export interface Target {

@@ -1,20 +1,15 @@
 /** Production's actors, as a plan configures them. */
-import {
-  type Actor,
-  type ActorConfig,
-  type ActorPorts,
-  createBatcher,
-  createProfiler,
-  createRanker,
-} from "@tutti/actors";
+import { type Actor, type ActorPorts, createBatcher, createProfiler, createRanker } from "@tutti/actors";
 import { createExecutor } from "@tutti/executor";
-import { type IngressPorts, createIngress } from "@tutti/ingress";
+import { createIngress } from "@tutti/ingress";
 import { EmulatedEngine, type EmulatedFault, type Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER, STRIKES_MAX } from "@tutti/protocol";
-import type { DataClient } from "@tutti/ports/pull";
-import { type Prng, gpuId, micros, millis, seconds } from "@tutti/units";
+import { type Telemetry, passingTracer } from "@tutti/ports/telemetry";
+import { type Prng, gpuId, micros } from "@tutti/units";
+import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
+import type { MadeOf } from "../fixtures/actor-cluster/processes.ts";
+import { BATCHER, INGRESS, PROFILER } from "../fixtures/actor-cluster/role-settings.ts";
 import type { Plan } from "./plan.ts";
-import type { Incarnation } from "./process.ts";
 import type { Watcher } from "./watcher.ts";
 
 export interface ActorMakers {
@@ -23,69 +18,34 @@ export interface ActorMakers {
   readonly engines: EngineFaults;
 }
 
-export interface MadeOf {
-  readonly actor: Incarnation;
-  readonly ports: ActorPorts;
-  readonly config: ActorConfig;
-  /** The actor's end of the data plane: an ingress serves, an executor opens. */
-  readonly serveData: IngressPorts["serveData"];
-  readonly openData: () => DataClient;
-  /** Called when an engine is unusable: the process ends, and is started again. */
-  readonly onFault: () => void;
-}
-
-export function createActor({ plan, watcher, engines }: ActorMakers, made: MadeOf): Actor {
+/** @param onFault - called when an engine is unusable */
+export function createActor({ plan, watcher, engines }: ActorMakers, made: MadeOf, onFault: () => void): Actor {
   const { actor, ports, config } = made;
   const [role, index] = actor.slot.split("-") as [string, string];
   const ready = (): void => undefined;
   switch (role) {
     case "ranker": {
       const subCluster = subClusterOf(plan, Number(index));
-      return createRanker(ports, { ...config, subCluster, pingEvery: millis(10), ctrlFloor: millis(1) }, ready);
+      return createRanker(ports, { ...config, ...plan.timeouts.ranker, subCluster }, ready);
     }
-    case "batcher":
-      return createBatcher(
-        ports,
-        {
-          ...config,
-          policy: { kind: plan.policy },
-          prefer: plan.seed % 2 === 1 ? "latency" : "accelerators",
-          gather: plan.gather,
-          delayFloors: { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
-          marginShare: 0.05,
-        },
-        ready,
-      );
+    case "batcher": {
+      const { policy, gather, seed } = plan;
+      const prefer = seed % 2 === 1 ? "latency" : "accelerators";
+      return createBatcher(ports, { ...config, ...BATCHER, policy: { kind: policy }, prefer, gather }, ready);
+    }
     case "profiler":
-      return createProfiler(
-        ports,
-        {
-          ...config,
-          quantile: 0.99,
-          runs: 10,
-          budget: millis(200),
-          gpusMax: 4,
-          overhead: millis(1),
-          window: seconds(10),
-        },
-        ready,
-      );
+      return createProfiler(ports, { ...config, ...PROFILER }, ready);
     case "ingress": {
       const { serveData } = made;
       const { requestsMax } = plan;
-      return createIngress(
-        { ...ports, serveData },
-        { ...config, replyScope: "any", respondFloor: micros(200), requestsMax },
-        ready,
-      );
+      return createIngress({ ...ports, serveData }, { ...config, ...INGRESS, requestsMax }, ready);
     }
     default: {
       const { gpusPerExecutor, placings } = plan;
-      const brief = placings && { lingerFor: micros(placings.lingerForUs), keptFor: micros(placings.keptForUs) };
       const gpus = Array.from({ length: gpusPerExecutor }, (_, i) => gpuId(Number(index) * gpusPerExecutor + i));
-      const { onFault, openData } = made;
       const driven = gpus.map((gpu) => ({ gpu, engine: watched(engines.engine(ports), { actor, gpu, watcher }) }));
-      return createExecutor({ ...ports, data: openData(), engines: driven, onFault }, { ...config, ...brief }, ready);
+      const data = made.openData();
+      return createExecutor({ ...ports, data, engines: driven, onFault }, { ...config, ...placings?.brief }, ready);
     }
   }
 }
@@ -112,6 +72,24 @@ function watched(
       });
     },
   };
+}
+
+type Write = (level: string, fields: unknown, text: string | undefined) => void;
+
+/** Telemetry that passes log lines on, and traces nothing. */
+export function logsTo(write: Write): Telemetry {
+  const at =
+    (level: string) =>
+    (fields: unknown, text?: string): void =>
+      write(level, fields, text);
+  const log: Telemetry["log"] = {
+    debug: () => undefined,
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    child: () => log,
+  };
+  return { log, tracer: passingTracer };
 }
 
 /** Engine faults: engines fail, and runs take longer than planned, while a plan's faults last. */

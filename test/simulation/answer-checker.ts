@@ -6,8 +6,8 @@
 import type { PulledItem } from "@tutti/protocol";
 import type { DataHandlers } from "@tutti/ports/pull";
 import type { Instant } from "@tutti/units";
-import { floatOf } from "./echo-model.ts";
-import type { Incarnation } from "./process.ts";
+import { floatOf } from "../fixtures/actor-cluster/echo-model.ts";
+import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { Report } from "./violation.ts";
 import type { Asked, Outcome } from "./watcher.ts";
 

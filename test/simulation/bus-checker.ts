@@ -3,10 +3,9 @@
  * at most once, whichever way they take.
  */
 import type { Delivery } from "@tutti/ports/bus";
-import type { Channel } from "./link.ts";
+import { type Channel, SENT_AS } from "../fixtures/actor-cluster/ports.ts";
+import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { Plan } from "./plan.ts";
-import { SENT_AS } from "./ports.ts";
-import type { Incarnation } from "./process.ts";
 import type { Report } from "./violation.ts";
 
 export class BusChecker {

@@ -21,12 +21,11 @@ import {
 import type { DataHandlers } from "@tutti/ports/pull";
 import { type ActorKey, type Instant, actorKey } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
+import type { Channel, Pull } from "../fixtures/actor-cluster/ports.ts";
+import { type Incarnation, TIMERS_MAX } from "../fixtures/actor-cluster/process.ts";
 import { AnswerChecker } from "./answer-checker.ts";
 import { BusChecker } from "./bus-checker.ts";
 import { FenceChecker } from "./fence-checker.ts";
-import type { Channel } from "./link.ts";
-import type { Pull } from "./ports.ts";
-import { type Incarnation, TIMERS_MAX } from "./process.ts";
 import type { Plan } from "./plan.ts";
 import { QueueChecker } from "./queue-checker.ts";
 import type { StoryLog } from "./story-log.ts";
@@ -70,7 +69,7 @@ export class Checkers implements Watcher {
     this.#report = report;
     this.answers = new AnswerChecker(report, now);
     this.fence = new FenceChecker(report, now);
-    this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model));
+    this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model), plan);
     this.takeovers = new TakeoverChecker(report, now, plan.struck);
     this.#bus = new BusChecker(report, plan);
     this.#watchSent();

@@ -1,96 +1,83 @@
-import { InMemoryNetwork, type InMemoryBus } from "@tutti/ports/bus";
+import type { InMemoryBus } from "@tutti/ports/bus";
 import { VirtualClock } from "@tutti/ports/clock";
 import { BUCKET, PLACEMENT_KEY, type Placement, inferSubject } from "@tutti/protocol";
 import { routeKeys, splitModelName, withPercent } from "@tutti/protocol";
-import { InMemoryDataNetwork } from "@tutti/ports/pull";
-import { InMemoryStore, isStoreFailure } from "@tutti/ports/store";
-import { type ActorKey, type Instant, type Micros, Prng, after, gpuId, micros, millis } from "@tutti/units";
+import { isStoreFailure } from "@tutti/ports/store";
+import { type ActorKey, type Micros, Prng, actorKey, gpuId, micros, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import { EngineFaults } from "./actors.ts";
-import { echoModel, echoRequest, readEcho } from "./echo-model.ts";
+import { ActorCluster } from "../fixtures/actor-cluster/actor-cluster.ts";
+import { echoModel, echoRequest, readEcho } from "../fixtures/actor-cluster/echo-model.ts";
+import type { Process } from "../fixtures/actor-cluster/process.ts";
+import { EngineFaults, createActor, logsTo } from "./actors.ts";
 import { HostLinks } from "./host-links.ts";
 import { Links } from "./links.ts";
 import type { Placing } from "./placements.ts";
 import type { ModelPlan, Plan } from "./plan.ts";
-import type { Incarnation, Process } from "./process.ts";
-import { type ProcessWorld, type RunningActor, type RunningProcess, startProcess } from "./processes.ts";
 import type { Asked, Watcher } from "./watcher.ts";
-
-/** A running actor, and its process. */
-export interface Running extends RunningActor {
-  readonly in: RunningProcess;
-}
 
 const PUBLISHERS = 2;
 /** Most timers that fire at one instant: a simulation with more never ends. */
 const FIRES_MAX = 100_000;
 
-/**
- * A whole cluster of production's actors in virtual time. A plan groups them in processes and on hosts, and makes
- * links, store and accelerators fail.
- */
-export class Cluster {
-  readonly clock = new VirtualClock({ firesMax: FIRES_MAX });
+/** A cluster that a plan groups in processes and on hosts, and whose links, store and accelerators it makes fail. */
+export class Cluster extends ActorCluster {
   readonly links: Links;
   readonly hostLinks: HostLinks;
   readonly engines: EngineFaults;
-  readonly store = new InMemoryStore({ deliver: (run) => run() });
-  /** Running actors by slot. */
-  readonly running = new Map<string, Running>();
   readonly asked: Asked[] = [];
   /** While true, no client can connect to the NATS server. */
   serverAway = false;
   readonly #plan: Plan;
   readonly #watcher: Watcher;
   readonly #prng: Prng;
-  readonly #network: InMemoryNetwork;
-  readonly #data: InMemoryDataNetwork;
-  readonly #processes = new Map<string, RunningProcess>();
   readonly #processOfKey = new Map<ActorKey, string>();
   readonly #publishers: InMemoryBus[];
   readonly #stranger: InMemoryBus;
   /** Store events for processes that are cut off from it, to be delivered later. */
   readonly #held: { readonly process: Process; readonly run: () => void }[] = [];
-  #pids = 0;
 
   constructor(plan: Plan, watcher: Watcher) {
-    this.#plan = plan;
-    this.#watcher = watcher;
-    this.#prng = new Prng(plan.seed * 31 + 7);
-    this.links = new Links(plan, this.#prng.fork());
-    this.hostLinks = new HostLinks({
+    const { seed, skewUsMax, timeouts } = plan;
+    const prng = new Prng(seed * 31 + 7);
+    const links = new Links(plan, prng.fork());
+    const hostLinks = new HostLinks({
       faults: plan.grouping.links,
       faulty: false,
-      prng: this.#prng.fork(),
+      prng: prng.fork(),
       now: () => this.now,
       later: (delayUs, run) => this.later(delayUs, run),
       onDelivered: (hop) => watcher.onDelivered(hop),
     });
-    this.engines = new EngineFaults(plan, this.#prng.fork());
-    this.#network = new InMemoryNetwork({
-      deliver: (run, hop) => this.#deliver(run, hop),
-      later: (run) => this.later(5, run),
-      startTimer: (delayMs, run) => {
-        const alarm = this.clock.alarm(run);
-        alarm.set(after(this.clock.now(), millis(delayMs)));
-        return { stop: () => alarm.clear() };
+    super({
+      ...{ prng, watcher, timeouts, announces: false },
+      clock: new VirtualClock({ firesMax: FIRES_MAX }),
+      links: hostLinks,
+      lives: (host, pid) => this.processes.some(({ process }) => process.host === host && process.pid === pid),
+      telemetry: (actor) => logsTo((level, fields, text) => watcher.onLogged(actor, level, fields, text)),
+      nextSkew: () => (skewUsMax === 0 ? 0 : prng.nextInt(2 * skewUsMax + 1) - skewUsMax),
+      nextKey: () => actorKey(1 + prng.nextUint32() * 4_096 + prng.nextInt(4_096)),
+      // No message between publishers and the system is lost or repeated: it would be another request, or none.
+      fates: (hop) => {
+        const [from, to] = [processOfConnection(hop.from), processOfConnection(hop.to)];
+        return from === undefined || to === undefined ? [plan.hopUs] : links.fates(from, to);
       },
-      choose: (count) => this.#prng.nextInt(count),
-      payloadMax: 8_388_608,
-    });
-    this.#data = new InMemoryDataNetwork({
-      schedule: (delay, run) => {
-        const alarm = this.clock.alarm(run);
-        alarm.set(after(this.clock.now(), delay));
-        return { stop: () => alarm.clear() };
-      },
-      carry: ({ from, to }) => {
-        const [delay] = this.links.fates(this.#processOfKey.get(from) ?? "?", this.#processOfKey.get(to) ?? "?");
+      dataFate: ({ from, to }) => {
+        const [delay] = links.fates(this.#processOfKey.get(from) ?? "?", this.#processOfKey.get(to) ?? "?");
         return delay === undefined ? "lost" : micros(delay);
       },
+      storeLink: (process) => ({
+        reachable: () => !links.isCut(process.name, "store"),
+        carry: (run) => this.#carryFromStore(process, run),
+      }),
     });
-    this.#publishers = Array.from({ length: PUBLISHERS }, (_, i) => this.#network.connect({ name: `publisher-${i}` }));
-    this.#stranger = this.#network.connect({ name: "stranger" });
+    this.#plan = plan;
+    this.#watcher = watcher;
+    this.#prng = prng;
+    this.links = links;
+    this.hostLinks = hostLinks;
+    this.engines = new EngineFaults(plan, prng.fork());
+    this.#publishers = Array.from({ length: PUBLISHERS }, (_, i) => this.network.connect({ name: `publisher-${i}` }));
+    this.#stranger = this.network.connect({ name: "stranger" });
   }
 
   /** Starts all processes. */
@@ -119,66 +106,23 @@ export class Cluster {
   processOf(slot: string): string {
     return this.#plan.grouping.processes.find(({ slots }) => slots.includes(slot))?.name ?? slot;
   }
-  /** Running processes. */
-  get processes(): RunningProcess[] {
-    return [...this.#processes.values()];
-  }
-  get now(): Instant {
-    return this.clock.now();
-  }
-  later(delayUs: number, run: () => void): void {
-    this.clock.alarm(run).set(after(this.clock.now(), micros(delayUs)));
-  }
-
   /** Starts a slot's actor, with all actors of the same process. */
   start(slot: string): void {
     if (this.running.has(slot)) return;
     // The process waits for the server.
     if (this.serverAway) return this.later(5_000, () => this.start(slot));
     const plan = this.#plan.grouping.processes.find(({ slots }) => slots.includes(slot))!;
-    const entry = startProcess(plan, ++this.#pids, this.#world());
-    this.#processes.set(plan.name, entry);
-    for (const started of entry.actors) this.running.set(started.incarnation.slot, { ...started, in: entry });
+    const makers = { plan: this.#plan, watcher: this.#watcher, engines: this.engines };
+    this.startProcess(plan, (made) => {
+      this.#processOfKey.set(made.config.key, plan.name);
+      return createActor(makers, made, () => this.#restart(plan.slots));
+    });
   }
 
-  #world(): ProcessWorld {
-    return {
-      plan: this.#plan,
-      watcher: this.#watcher,
-      clock: this.clock,
-      network: this.#network,
-      data: this.#data,
-      store: this.store,
-      storeLink: (process) => ({
-        reachable: () => !this.links.isCut(process.name, "store"),
-        carry: (run) => this.#carryFromStore(process, run),
-      }),
-      links: this.hostLinks,
-      engines: this.engines,
-      prng: this.#prng,
-      lives: (host, pid) => this.processes.some(({ process }) => process.host === host && process.pid === pid),
-      onStarted: (actor: Incarnation) => {
-        this.#processOfKey.set(actor.key, actor.process.name);
-        this.#watcher.onStarted(actor);
-      },
-      onFault: (process) => {
-        const [slot] = this.slots.filter((one) => this.processOf(one) === process.name);
-        this.kill(slot!);
-        this.later(20_000, () => this.start(slot!));
-      },
-    };
-  }
-
-  /** Ends a slot's process, and with it all actors in it. */
-  kill(slot: string): void {
-    const entry = this.running.get(slot)?.in;
-    if (entry === undefined) return;
-    this.#processes.delete(entry.process.name);
-    entry.close();
-    for (const { incarnation } of entry.actors) {
-      this.running.delete(incarnation.slot);
-      this.#watcher.onEnded(incarnation);
-    }
+  /** Ends a process whose engine is unusable, and starts it again. */
+  #restart([slot]: readonly string[]): void {
+    this.kill(slot!);
+    this.later(20_000, () => this.start(slot!));
   }
 
   /** Delivers held-back store events to processes that are no longer cut off from the store. */
@@ -275,18 +219,6 @@ export class Cluster {
       this.#stranger.publish(`tutti.v1.main.beat.${role}`, frame);
     this.#stranger.publish(inferSubject("model-0", "test"), bytes, { reply: "_INBOX.stranger.x" });
     this.#stranger.publish(inferSubject("nothing", "test"), bytes, { reply: "_INBOX.stranger.x" });
-  }
-
-  #deliver(run: () => void, hop: { from: string; to: string; subject: string; bytes: number }): boolean {
-    const [from, to] = [processOfConnection(hop.from), processOfConnection(hop.to)];
-    // No message between publishers and the system is lost or repeated: it would be another request, or none.
-    const fates = from === undefined || to === undefined ? [this.#plan.hopUs] : this.links.fates(from, to);
-    for (const delay of fates)
-      this.later(delay, () => {
-        this.#watcher.onDelivered(hop);
-        run();
-      });
-    return fates.length > 0;
   }
 
   #carryFromStore(process: Process, run: () => void): void {

@@ -1,11 +1,11 @@
 /** Injects the faults of a plan, and ends them all. */
 import { drainInOrder } from "@tutti/actors";
+import type { Process } from "../fixtures/actor-cluster/process.ts";
+import type { RunningProcess } from "../fixtures/actor-cluster/processes.ts";
 import type { Cluster } from "./cluster.ts";
 import type { Checkers } from "./checkers.ts";
 import type { Cut } from "./links.ts";
 import type { Action, Plan } from "./plan.ts";
-import type { Process } from "./process.ts";
-import type { RunningProcess } from "./processes.ts";
 import { hasRollout } from "./rollouts.ts";
 
 /** Longest delay until a client that lost its server connects again; each draws its own. */

@@ -8,8 +8,8 @@
 import { type BatchDispatched, type BatchFinished, type GpuGranted, type GpuFreed, leaseKeys } from "@tutti/protocol";
 import { type ActorKey, modelNumberOf } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
-import type { Pull } from "./ports.ts";
-import type { Incarnation } from "./process.ts";
+import type { Pull } from "../fixtures/actor-cluster/ports.ts";
+import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { Report } from "./violation.ts";
 
 /** Most batches at an accelerator at once: `acceptedMax` granted ones, and a probe. */

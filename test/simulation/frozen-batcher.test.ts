@@ -5,10 +5,10 @@
 import { GpuGranted, RequestRefused } from "@tutti/protocol";
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
+import { FAST_TIMEOUTS } from "../fixtures/actor-cluster/timeouts.ts";
 import { Checkers } from "./checkers.ts";
 import { Cluster } from "./cluster.ts";
 import { type Plan, everyoneApart, planOf } from "./plan.ts";
-import { PEER_TIMEOUT } from "./processes.ts";
 import { StoryLog } from "./story-log.ts";
 
 const MODEL = { name: "model-0", alphaUs: 800, betaUs: 2_000, sloMs: 400, batchSizeMax: 8, ratePerSecond: 0 };
@@ -27,6 +27,7 @@ const PLAN: Plan = {
   hopUs: 60,
   hopJitterUs: 0,
   skewUsMax: 0,
+  timeouts: FAST_TIMEOUTS,
   link: () => ({ loss: 0, repeat: 0, late: 0, lateUsMax: 0 }),
   engine: { rows: 0, batch: 0, broken: 0 },
   slowdownMax: 1,
@@ -56,7 +57,7 @@ test.each([1, 5, 20, 99])(
     const isGranted = (): boolean => story.last(1).some((line) => line.includes(`sends ${GpuGranted.name}`));
     expect(cluster.clock.runUntil(isGranted, (cluster.now + millis(20)) as typeof cluster.now)).toBe(true);
     process.paused = true;
-    cluster.clock.advanceBy(millis((times * PEER_TIMEOUT) / 1_000 + 50));
+    cluster.clock.advanceBy(millis((times * FAST_TIMEOUTS.actor.peerTimeout) / 1_000 + 50));
     expect(checkers.fence.termOf(1)).toBeGreaterThan(term);
     for (let i = 0; i < 4; i++) asked.push(cluster.ask(MODEL, MODEL.sloMs));
     process.wake(cluster.now);

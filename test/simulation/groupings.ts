@@ -3,12 +3,7 @@
  * host.
  */
 import { Prng } from "@tutti/units";
-
-export interface ProcessPlan {
-  readonly name: string;
-  readonly host: string;
-  readonly slots: readonly string[];
-}
+import type { ProcessPlan } from "../fixtures/actor-cluster/processes.ts";
 
 /** Faults of links between processes of a host, while faults last. Shares of the messages; times in µs. */
 export interface LinkFaults {

@@ -4,10 +4,13 @@
  */
 import type { HostBus } from "@tutti/ports/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
-import { type Channel, CHANNELS, LINK_HOP_US, Link, type LinkWorld } from "./link.ts";
-import type { Process } from "./process.ts";
+import type { Channel } from "../fixtures/actor-cluster/ports.ts";
+import type { Process } from "../fixtures/actor-cluster/process.ts";
+import type { ProcessLinks } from "../fixtures/actor-cluster/processes.ts";
+import { LINK_HOP_US, Link, type LinkWorld } from "./link.ts";
 
 const HANDSHAKE_US = 300;
+const CHANNELS: readonly Channel[] = ["control", "bulk"];
 
 interface Linked {
   readonly process: Process;
@@ -17,7 +20,7 @@ interface Linked {
   readonly links: Map<Linked, Link>;
 }
 
-export class HostLinks {
+export class HostLinks implements ProcessLinks {
   readonly world: LinkWorld;
   readonly #linked = new Map<string, Linked>();
   #count = 0;

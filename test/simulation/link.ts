@@ -4,11 +4,9 @@
  */
 import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/ports/bus";
 import type { Prng } from "@tutti/units";
+import type { Channel } from "../fixtures/actor-cluster/ports.ts";
+import type { Process } from "../fixtures/actor-cluster/process.ts";
 import type { LinkFaults } from "./groupings.ts";
-import type { Process } from "./process.ts";
-
-export const CHANNELS = ["control", "bulk"] as const;
-export type Channel = (typeof CHANNELS)[number];
 
 /** State that all links of a cluster share. */
 export interface LinkWorld {

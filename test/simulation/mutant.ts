@@ -27,7 +27,7 @@ export class Copy {
       for (const part of ["package.json", "src"]) copySources(`packages/${name}/${part}`, this.#folder);
       symlinkSync(join(this.#folder, "packages", name), join(this.#folder, "node_modules/@tutti", name));
     }
-    copySources("test/simulation", this.#folder);
+    for (const folder of ["test/fixtures/actor-cluster", "test/simulation"]) copySources(folder, this.#folder);
   }
 
   /** Applies a mutation, runs seeds, and reverts it. @returns the first violation, or why there is none */

@@ -2,8 +2,9 @@
  * Seeds with two sub-clusters, and the placement of models and accelerators in them. Placements are random while faults
  * last, sensible before and after.
  */
+import type { ExecutorConfig } from "@tutti/executor";
 import { DEFAULT_SUB_CLUSTER } from "@tutti/protocol";
-import { Prng } from "@tutti/units";
+import { type Micros, Prng, micros } from "@tutti/units";
 import type { Plan } from "./plan.ts";
 
 /** Sub-cluster of each model and each executor, by its index. `main>s1`: it moves there; empty: nowhere. */
@@ -17,11 +18,10 @@ export interface Placings {
   readonly changes: readonly { readonly atUs: number; readonly placing: Placing }[];
   readonly last: Placing;
   /**
-   * Shorter than in production, in some seeds too short for messages on their way. A batch is then refused and put
-   * back.
+   * How long executors wait and keep models: shorter than in production, in some seeds too short for messages on their
+   * way. A batch is then refused and put back. Undefined: production's.
    */
-  readonly lingerForUs: number;
-  readonly keptForUs: number;
+  readonly brief: Pick<ExecutorConfig, "lingerFor" | "keptFor"> | undefined;
 }
 
 /** Share of seeds with two sub-clusters, of those that are neither calm nor struck. */
@@ -63,7 +63,8 @@ export function placingsOf(
     atUs: prng.nextInt(plan.durationUs),
     placing: prng.nextFloat() < 0.6 ? sensible() : senseless(),
   }));
-  const brief = (leastUs: number): number => Math.round(leastUs * 40 ** prng.nextFloat());
   const [first, last] = [sensible(), sensible()];
-  return { subClusters, first, changes, last, lingerForUs: brief(1_000), keptForUs: brief(2_000) };
+  const briefly = (leastUs: number): Micros => micros(Math.round(leastUs * 40 ** prng.nextFloat()));
+  const brief = { lingerFor: briefly(1_000), keptFor: briefly(2_000) };
+  return { subClusters, first, changes, last, brief };
 }

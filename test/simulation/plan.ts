@@ -1,4 +1,5 @@
 import { Prng } from "@tutti/units";
+import { FAST_TIMEOUTS, type Timeouts } from "../fixtures/actor-cluster/timeouts.ts";
 import { type Grouping, apart, groupingOf } from "./groupings.ts";
 import { type Placing, type Placings, hasTwoSubClusters, placingsOf } from "./placements.ts";
 import { withRollout } from "./rollouts.ts";
@@ -104,6 +105,7 @@ export interface Plan {
   readonly hopUs: number;
   readonly hopJitterUs: number;
   readonly skewUsMax: number;
+  readonly timeouts: Timeouts;
   readonly link: (from: string, to: string) => LinkFaults;
   /** Whether no message overtakes another, or comes twice. */
   readonly isOrderly: boolean;
@@ -172,6 +174,7 @@ function ungrouped(seed: number): Ungrouped {
     hopUs: Math.round(between(20, 120)),
     hopJitterUs: chance(0.5) ? Math.round(between(10, 200)) : 0,
     skewUsMax: chance(0.6) ? SKEW_US_MAX : 0,
+    timeouts: FAST_TIMEOUTS,
     link: linkFaults(prng.fork(), chance(0.7) ? between(0.02, 0.3) : 0),
     engine: {
       rows: chance(0.2) ? 0.1 : 0,

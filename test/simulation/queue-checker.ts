@@ -11,8 +11,8 @@ import {
   type RequestWithdrawn,
 } from "@tutti/protocol";
 import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
-import type { Incarnation } from "./process.ts";
-import { PEER_TIMEOUT } from "./processes.ts";
+import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
+import type { Plan } from "./plan.ts";
 import type { Report } from "./violation.ts";
 
 /** A request that came at least so long before its deadline was plannable. */
@@ -20,6 +20,8 @@ const PLANNABLE_US = 8_000;
 
 /** Longest time for which refusals are gathered. */
 const RELAXED_US = 1_000;
+/** A batch that is out for so long may have been given up, as one that its executor never answers for. */
+const UNANSWERED_US = 100_000;
 
 interface Entry {
   readonly term: number;
@@ -53,14 +55,22 @@ export class QueueChecker {
   readonly #report: Report;
   readonly #now: () => number;
   readonly #termOf: (model: number) => number;
+  /** After this silence a batcher may take a peer for dead. */
+  readonly #silentUs: number;
   readonly #ledgers = new Map<Incarnation, Ledger>();
   readonly #batchers = new Map<ActorKey, Incarnation>();
   readonly #ended = new Set<ActorKey>();
 
-  constructor(report: Report, now: () => number, termOf: (model: number) => number) {
+  constructor(
+    report: Report,
+    now: () => number,
+    termOf: (model: number) => number,
+    { timeouts }: Pick<Plan, "timeouts">,
+  ) {
     this.#report = report;
     this.#now = now;
     this.#termOf = termOf;
+    this.#silentUs = timeouts.actor.peerTimeout * 0.9;
   }
 
   started(actor: Incarnation): void {
@@ -140,7 +150,7 @@ export class QueueChecker {
     return (
       this.#isSilent(ledger, batch.executor) ||
       outAt <= (ledger.lost.get(batch.executor) ?? -Infinity) ||
-      this.#now() - outAt > PEER_TIMEOUT
+      this.#now() - outAt > UNANSWERED_US
     );
   }
 
@@ -173,7 +183,7 @@ export class QueueChecker {
   }
   #isSilent(ledger: Ledger, sender: ActorKey): boolean {
     const heardAt = ledger.heard.get(sender);
-    return heardAt !== undefined && this.#now() - heardAt >= PEER_TIMEOUT * 0.9;
+    return heardAt !== undefined && this.#now() - heardAt >= this.#silentUs;
   }
 
   refused(actor: Incarnation, { seq }: RequestRefused, ingress: ActorKey): void {

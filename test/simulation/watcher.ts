@@ -1,9 +1,7 @@
-import type { EchoAnswer } from "./echo-model.ts";
-import type { PortWatcher } from "./ports.ts";
-import type { CrashWatcher, Incarnation } from "./process.ts";
-import type { BatchDispatched, PulledItem } from "@tutti/protocol";
-import type { DataHandlers } from "@tutti/ports/pull";
-import type { ActorKey, Instant, Micros } from "@tutti/units";
+import type { Instant, Micros } from "@tutti/units";
+import type { EchoAnswer } from "../fixtures/actor-cluster/echo-model.ts";
+import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
+import type { ProcessWatcher } from "../fixtures/actor-cluster/processes.ts";
 
 /** One request as its publisher sees it. */
 export interface Asked {
@@ -23,17 +21,10 @@ export interface Outcome extends EchoAnswer {
 }
 
 /** Everything that a cluster shows its checkers, in true time. */
-export interface Watcher extends PortWatcher, CrashWatcher {
-  onStarted(actor: Incarnation): void;
-  onEnded(actor: Incarnation): void;
+export interface Watcher extends Required<ProcessWatcher> {
   onAsked(asked: Asked): void;
   onPublishersBack(): void;
   onOutcome(asked: Asked, outcome: Outcome): void;
-  onDelivered(hop: { from: string; to: string; subject: string; bytes: number }): void;
-  /** An ingress sends a batch of its own process' batcher with its rows. */
-  onCarried(actor: Incarnation, batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]): void;
-  /** Wraps the handlers, so that the checkers see the rows that an ingress hands out. */
-  watchRows(actor: Incarnation, handlers: DataHandlers): DataHandlers;
   onRun(actor: Incarnation, gpu: number, batchSize: number): void;
   onRan(actor: Incarnation, gpu: number): void;
   onLogged(actor: Incarnation, level: string, fields: unknown, text: string | undefined): void;
