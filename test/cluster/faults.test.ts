@@ -267,7 +267,7 @@ test("results without the token of the pull are not believed, whatever else they
     cluster.run(micros(100));
     // Ids are guessed: warm-up requests come before the request, so its numbers are unknown.
     for (let batchId = 1; batchId <= 60; batchId++)
-      cluster.dataOf("ingress")!.onResults({
+      cluster.dataOf("ingress").onResults({
         executor,
         gpu: 0,
         thread: 64,

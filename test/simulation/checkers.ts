@@ -27,6 +27,7 @@ import { AnswerChecker } from "./answer-checker.ts";
 import { BusChecker } from "./bus-checker.ts";
 import { FenceChecker } from "./fence-checker.ts";
 import type { Plan } from "./plan.ts";
+import { hasLongFaults } from "./production-timeouts.ts";
 import { QueueChecker } from "./queue-checker.ts";
 import type { StoryLog } from "./story-log.ts";
 import { TakeoverChecker } from "./takeover-checker.ts";
@@ -39,6 +40,8 @@ const TO_BATCHERS = "tutti.v1.main.all.batcher";
 
 /** Errors that an actor reports of an engine that the plan broke. */
 const EXPECTED: ReadonlySet<string> = new Set(["the engine is unusable; this executor ends"]);
+/** An error that a batcher reports of a model none of whose requests was answered for 1.5 s. */
+const STALLED = "answers none of its requests, and is started anew";
 
 /** Watches all events of a cluster, and passes each to the checkers that it concerns. */
 export class Checkers implements Watcher {
@@ -50,6 +53,8 @@ export class Checkers implements Watcher {
   readonly takeovers: TakeoverChecker;
   readonly #bus: BusChecker;
   readonly #now: () => Instant;
+  /** Errors that the plan's faults make actors report. */
+  readonly #expected: ReadonlySet<string | undefined>;
   readonly #sent = new FrameReader();
   readonly #received = new FrameReader();
   /** An actor that says goodbye has ended; its process ends a moment later. */
@@ -62,13 +67,14 @@ export class Checkers implements Watcher {
   constructor(plan: Plan, now: () => Instant, story: StoryLog) {
     this.#now = now;
     this.story = story;
+    this.#expected = new Set(hasLongFaults(plan) ? [...EXPECTED, STALLED] : EXPECTED);
     const report: Report = (invariant, text) => {
       this.violations.push({ invariant, text });
       story.tell(now(), "!!!", `${invariant}: ${text}`);
     };
     this.#report = report;
     this.answers = new AnswerChecker(report, now);
-    this.fence = new FenceChecker(report, now);
+    this.fence = new FenceChecker(report, now, plan);
     this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model), plan);
     this.takeovers = new TakeoverChecker(report, now, plan.struck);
     this.#bus = new BusChecker(report, plan);
@@ -196,7 +202,7 @@ export class Checkers implements Watcher {
   }
   onLogged(actor: Incarnation, level: string, fields: unknown, text: string | undefined): void {
     this.story.tell(this.#now(), actor.name, `${level}: ${text}`, fields);
-    if (level === "error" && !EXPECTED.has(text ?? ""))
+    if (level === "error" && !this.#expected.has(text))
       this.#report("T8", `${actor.name} reports ${text} ${JSON.stringify(fields)}`);
   }
 

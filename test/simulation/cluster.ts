@@ -200,8 +200,9 @@ export class Cluster extends ActorCluster {
       asked.outcomes.push(outcome);
       this.#watcher.onOutcome(asked, outcome);
     });
-    // An answer after this time is no repetition that the network made: the request is over.
-    this.later(slo + 1_000_000, () => inbox.stop());
+    // An answer after this time is no repetition that the network made, and no process is stopped for so long: the
+    // request is over.
+    this.later(slo + 10 * this.#plan.timeouts.actor.peerTimeout, () => inbox.stop());
     const { payload, headers } = echoRequest(id, slo);
     publisher.publish(inferSubject(model.name, "test"), payload, { reply, headers });
     return asked;

@@ -10,6 +10,8 @@ import { type ActorKey, modelNumberOf } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import type { Pull } from "../fixtures/actor-cluster/ports.ts";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
+import type { Plan } from "./plan.ts";
+import { hasLongFaults } from "./production-timeouts.ts";
 import type { Report } from "./violation.ts";
 
 /** Most batches at an accelerator at once: `acceptedMax` granted ones, and a probe. */
@@ -22,6 +24,8 @@ const RUN_US_MAX = 900_000;
  * deadline that ends the engine.
  */
 const HUNG_US_MAX = 400_000;
+/** Time for which an executor tries to write down in a store that is away which model ended it. */
+const RECORD_US_MAX = 2_000_000;
 
 /**
  * Most writes of one model's lease in a trial. A new owner keeps it for at least a peer's time-out, and batchers are
@@ -61,6 +65,7 @@ interface Untold {
 export class FenceChecker {
   readonly #report: Report;
   readonly #now: () => number;
+  readonly #hasLongFaults: boolean;
   readonly #rankerOf = new Map<number, ActorKey>();
   readonly #subClusterOf = new Map<number, string>();
   readonly #batcherOf = new Map<string, ActorKey>();
@@ -80,9 +85,10 @@ export class FenceChecker {
   readonly #runs = new Set<{ readonly actor: Incarnation; readonly gpu: number; readonly since: number }>();
   readonly #drivers = new Map<number, Incarnation>();
 
-  constructor(report: Report, now: () => number) {
+  constructor(report: Report, now: () => number, plan: Plan) {
     this.#report = report;
     this.#now = now;
+    this.#hasLongFaults = hasLongFaults(plan);
   }
 
   /** A lease as the store has it, at the moment of the write. */
@@ -113,8 +119,18 @@ export class FenceChecker {
     if (this.#rankerOf.get(grant.epoch) !== actor.key)
       this.#report("T5", `${actor.name} grants under epoch ${grant.epoch}, which it does not hold`);
     const id = grantId(grant);
-    if (this.#grants.has(id)) this.#report("T5", `grant ${id} is given twice`);
+    const before = this.#grants.get(id);
+    if (before !== undefined && !this.#mayBeForgotten(actor, before)) this.#report("T5", `grant ${id} is given twice`);
     this.#grants.set(id, { ...grant, givenAt: this.#now(), usedBy: undefined });
+  }
+
+  /**
+   * An accelerator that reports an older grant for a second is believed: batches for the newer ones were lost, and the
+   * ranker uses their numbers again (StaleReports of packages/actors). They are over, and nobody has accepted them.
+   */
+  #mayBeForgotten(ranker: Incarnation, { validUntil, executor, gpu, grantSeq }: Grant): boolean {
+    const isOver = this.#now() + ranker.process.skew > validUntil;
+    return this.#hasLongFaults && isOver && (this.#of(executor).sequences.get(gpu) ?? 0) < grantSeq;
   }
 
   dispatched(actor: Incarnation, batch: BatchDispatched): void {
@@ -215,10 +231,11 @@ export class FenceChecker {
   check(): void {
     for (const { at, epoch, obeyed, says } of this.#untold)
       if (at < this.#now()) says(`of epoch ${epoch}, and has told ${obeyed.epoch} that it obeys it`);
+    const hungUsMax = HUNG_US_MAX + (this.#hasLongFaults ? RECORD_US_MAX : 0);
     for (const run of this.#runs) {
       const { actor, gpu, since } = run;
       if (!actor.alive) this.#runs.delete(run);
-      else if (!actor.paused && this.#now() > Math.max(since, actor.wokenAt) + HUNG_US_MAX)
+      else if (!actor.paused && this.#now() > Math.max(since, actor.wokenAt) + hungUsMax)
         this.#report("T4", `a run on accelerator ${gpu} of ${actor.name} does not end, and nobody ends it`);
     }
     for (const [id, { at, actor, finished }] of this.#accepted) {

@@ -2,6 +2,7 @@ import { Prng } from "@tutti/units";
 import { FAST_TIMEOUTS, type Timeouts } from "../fixtures/actor-cluster/timeouts.ts";
 import { type Grouping, apart, groupingOf } from "./groupings.ts";
 import { type Placing, type Placings, hasTwoSubClusters, placingsOf } from "./placements.ts";
+import { withProductionTimeouts } from "./production-timeouts.ts";
 import { withRollout } from "./rollouts.ts";
 
 /** Faults on one direction of one link while faults last. Shares of the messages; times in µs. */
@@ -127,7 +128,7 @@ const CLEAN: LinkFaults = { loss: 0, repeat: 0, late: 0, lateUsMax: 0 };
 const undisturbed = (): LinkFaults => CLEAN;
 
 /** Swarm testing: each seed has its own few kinds of fault, so that none hides another. */
-export const planOf = (seed: number): Plan => withRollout(withGrouping(ungrouped(seed)));
+export const planOf = (seed: number): Plan => withProductionTimeouts(withRollout(withGrouping(ungrouped(seed))));
 
 type Ungrouped = Omit<Plan, "grouping" | "isOrderly">;
 

@@ -13,6 +13,7 @@ import {
 import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { Plan } from "./plan.ts";
+import { hasLongFaults } from "./production-timeouts.ts";
 import type { Report } from "./violation.ts";
 
 /** A request that came at least so long before its deadline was plannable. */
@@ -57,20 +58,17 @@ export class QueueChecker {
   readonly #termOf: (model: number) => number;
   /** After this silence a batcher may take a peer for dead. */
   readonly #silentUs: number;
+  readonly #hasLongFaults: boolean;
   readonly #ledgers = new Map<Incarnation, Ledger>();
   readonly #batchers = new Map<ActorKey, Incarnation>();
   readonly #ended = new Set<ActorKey>();
 
-  constructor(
-    report: Report,
-    now: () => number,
-    termOf: (model: number) => number,
-    { timeouts }: Pick<Plan, "timeouts">,
-  ) {
+  constructor(report: Report, now: () => number, termOf: (model: number) => number, plan: Plan) {
     this.#report = report;
     this.#now = now;
     this.#termOf = termOf;
-    this.#silentUs = timeouts.actor.peerTimeout * 0.9;
+    this.#silentUs = plan.timeouts.actor.peerTimeout * 0.9;
+    this.#hasLongFaults = hasLongFaults(plan);
   }
 
   started(actor: Incarnation): void {
@@ -187,8 +185,12 @@ export class QueueChecker {
   }
 
   refused(actor: Incarnation, { seq }: RequestRefused, ingress: ActorKey): void {
-    const entry = this.#of(actor).entries.get(`${ingress}/${seq}`);
+    const ledger = this.#of(actor);
+    const entry = ledger.entries.get(`${ingress}/${seq}`);
     if (entry === undefined) return this.#report("M1", `${actor.name} refuses a request that never came`);
+    // A batcher that starts a stalled model anew may hear of its own new term late. The arrival under that term waits,
+    // while the same request under the term before is refused.
+    if (this.#hasLongFaults && ledger.served.get(entry.thread) !== entry.term) entry.isLoose = true;
     // A refusal decided just before the withdrawal came may leave together with others a moment later.
     const isCrossing = this.#now() - entry.withdrawnAt <= RELAXED_US;
     if (entry.state === "left" && !isCrossing && !entry.isLoose)

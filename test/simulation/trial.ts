@@ -28,10 +28,10 @@ export interface TrialResult {
 }
 
 /**
- * Time after the faults by which every model is served again. It covers a peer's time-out, a lease, and an introduction
- * that was lost, which is repeated every second.
+ * Time after the faults by which every model is served again: two time-outs of a peer, the second for a lease, and what
+ * this adds to them. It covers an introduction that was lost, which is repeated every second.
  */
-export const LIVENESS_BOUND: Micros = seconds(2.5);
+const LIVENESS_BOUND: Micros = seconds(2.3);
 /**
  * Time by which a model that could not be served for a while accepts all requests again ("recovers within a second").
  */
@@ -134,13 +134,16 @@ class Trial {
     }
     return !this.#isBad;
   }
+  get #livenessBound(): Micros {
+    return micros(LIVENESS_BOUND + 2 * this.#plan.timeouts.actor.peerTimeout);
+  }
   get #isBad(): boolean {
     return this.#checkers.violations.length > 0;
   }
 
   /** Probes every model, as often as there are ingresses, until all are served so many times in a row. */
   #awaitService(what: string, rounds: number): boolean {
-    const limit = after(this.#cluster.now, LIVENESS_BOUND);
+    const limit = after(this.#cluster.now, this.#livenessBound);
     let good = 0;
     while (good < rounds) {
       const probes: Asked[] = [];
@@ -154,7 +157,7 @@ class Trial {
       good = this.#isServed(probes) ? good + 1 : 0;
       if (good === 0 && !this.#advance(millis(10))) return false;
       if (this.#cluster.now > limit) {
-        this.#checkers.fail("liveness", `${what} within ${LIVENESS_BOUND} µs, but: ${summary(probes)}`);
+        this.#checkers.fail("liveness", `${what} within ${this.#livenessBound} µs, but: ${summary(probes)}`);
         return false;
       }
     }
@@ -167,11 +170,11 @@ class Trial {
    */
   #awaitReturns(): boolean {
     if (!this.#faults.isUnderWay) return true;
-    const limit = after(this.#cluster.now, LIVENESS_BOUND);
+    const limit = after(this.#cluster.now, this.#livenessBound);
     while (this.#faults.isUnderWay) {
       if (!this.#advance(millis(10))) return false;
       if (this.#cluster.now < limit) continue;
-      this.#checkers.fail("liveness", `who was told to leave is not back within ${LIVENESS_BOUND} µs`);
+      this.#checkers.fail("liveness", `who was told to leave is not back within ${this.#livenessBound} µs`);
       return false;
     }
     return this.#awaitService("service comes back once all have returned", 1);

@@ -1,6 +1,15 @@
 /** Default settings of roles. */
 import { micros, millis, seconds } from "@tutti/units";
 
+/** Several times a second, as T5 and docs/architecture.md, 4 require. */
+export const HEARTBEAT_EVERY = millis(100);
+/** An idle actor needs no faster failure detection, since nothing depends on it. */
+export const IDLE_HEARTBEAT_EVERY = seconds(1);
+/**
+ * Time limit of peers' silence, which detects only hanging peers; probes detect killed ones. No process waits so long
+ * for its turn on a busy machine.
+ */
+export const PEER_TIMEOUT = millis(1_000);
 /**
  * Lower bound of d_ctrl. Two hops over loopback take 40 µs on an idle machine, and a scheduler's slice on a busy one.
  */

@@ -19,12 +19,13 @@ import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } fr
 import { NodeClock } from "@tutti/node/clock";
 import { type ProcessRole, type Role, subjectsOf } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
-import { ACTOR_KEY_MAX, actorKey, actorToken, millis, seconds } from "@tutti/units";
+import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
 import { EXIT, explain } from "@tutti/admin";
 import { HostLinks, type HostLinksOptions } from "./host-links.ts";
 import { helpersGiveWay } from "./helper-threads.ts";
 import { processLives } from "./process-lives.ts";
 import { COLLECT_ALONE, decides } from "./process-arguments.ts";
+import { HEARTBEAT_EVERY, IDLE_HEARTBEAT_EVERY, PEER_TIMEOUT } from "./role-defaults.ts";
 import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
 import { watchVitals } from "./vitals.ts";
 
@@ -47,15 +48,6 @@ export interface RoleContext {
 /** Builds the actor on its ports, and calls `ready` once the actor serves. */
 export type StartRole = (context: RoleContext, ready: () => void) => Actor | Promise<Actor>;
 
-/** Several times a second, as T5 and docs/architecture.md, 4 require. */
-const HEARTBEAT_EVERY = millis(100);
-/** An idle actor needs no faster failure detection, since nothing depends on it. */
-const IDLE_HEARTBEAT_EVERY = seconds(1);
-/**
- * Time limit of peers' silence, which detects only hanging peers; probes detect killed ones. No process waits so long
- * for its turn on a busy machine.
- */
-const PEER_TIMEOUT = millis(1_000);
 /** An ingress waits for its pending answers; a stop cuts off longer SLOs. */
 const DRAIN_MS = 9_000;
 /** Drain time after the parent process has gone: no ingress's clients are left to wait for. */

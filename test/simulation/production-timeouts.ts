@@ -1,0 +1,33 @@
+/** Seeds with production's time-outs: faults last longer in them, so that there too peers are taken for dead. */
+import { FAST_TIMEOUTS, PRODUCTION_TIMEOUTS } from "../fixtures/actor-cluster/timeouts.ts";
+import type { Action, Plan } from "./plan.ts";
+
+/** One seed in so many. */
+const EVERY = 4;
+const STRETCH = PRODUCTION_TIMEOUTS.actor.peerTimeout / FAST_TIMEOUTS.actor.peerTimeout;
+/** Share of the requests per second, since they arrive for so much longer: a seed's cost is mostly theirs. */
+const RATE = 0.3;
+
+/** Whether faults last so long that actors give up a belief after a second or more, and begin anew. */
+export const hasLongFaults = ({ timeouts, calm, struck }: Pick<Plan, "timeouts" | "calm" | "struck">): boolean =>
+  timeouts === PRODUCTION_TIMEOUTS && !calm && !struck;
+
+/** Draws nothing, so that all else in a seed means what it means with fast time-outs. */
+export function withProductionTimeouts(plan: Plan): Plan {
+  if (plan.seed % EVERY !== 0) return plan;
+  const timed = { ...plan, timeouts: PRODUCTION_TIMEOUTS };
+  // Killed and leaving processes are noticed without a time-out.
+  if (plan.calm || plan.struck) return timed;
+  const { placings, durationUs, models, actions } = plan;
+  return {
+    ...timed,
+    ...(placings !== undefined && { placings: { ...placings, brief: undefined } }),
+    durationUs: durationUs * STRETCH,
+    models: models.map((model) => ({ ...model, ratePerSecond: model.ratePerSecond * RATE })),
+    actions: actions.map(({ atUs, action }) => ({ atUs: atUs * STRETCH, action: stretched(action) })),
+  };
+}
+
+/** The time after which a killed or leaving process is back stays: no time-out decides about it. */
+const stretched = (action: Action): Action =>
+  "forUs" in action ? { ...action, forUs: action.forUs * STRETCH } : action;
