@@ -86,7 +86,7 @@ test("a model of a long SLO gathers batches of twice the size while one of a sho
     const late = sizes.slice(sizes.length >> 1);
     return late.reduce((sum, size) => sum + size, 0) / late.length;
   };
-  expect(batches(300e-6)).toBeGreaterThan(2 * batches(1e-6));
+  expect(batches(50e-6)).toBeGreaterThan(2 * batches(1e-6));
 });
 
 test("what was seen five seconds ago doesn't count any more, however few requests came since", () => {

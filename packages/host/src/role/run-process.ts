@@ -196,7 +196,17 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
     ...{ linkBytesOut: control.links.traffic.bytes + bulk.links.traffic.bytes },
     clockErrorUs: clockErrorUs(),
   }));
-  const common = { store: nats.store, clock, telemetry, randomBytes, processLives, local, pulse: stallDetector };
+  const { store } = nats;
+  // A port under a wrong name would go unnoticed when these are spread.
+  const common = {
+    store,
+    clock,
+    telemetry,
+    randomBytes,
+    processLives,
+    local,
+    stallDetector,
+  } satisfies Partial<ActorPorts>;
   return {
     portsOf: (index: number): ActorPorts => ({
       ...{ ...common, bus: control.actor(), bulk: bulk.actor() },
