@@ -20,7 +20,7 @@ import {
   paddingProblem,
   sizesOfRow,
 } from "./variable-axes.ts";
-import { isModelName, splitModelName } from "./versions.ts";
+import { splitModelName } from "./versions.ts";
 
 /** Bytes of the largest row that the data plane carries. */
 const ROW_BYTES_MAX = 33_554_432;
@@ -55,7 +55,7 @@ export type PaceSpec = Static<typeof PaceSpec>;
 
 /** Specification of a model to serve: the value of its key in the bucket `tutti_models`. */
 const ModelSpec = schema.record({
-  name: schema.also(schema.text(), isModelName),
+  name: schema.modelName,
   /** Unique within the cluster for ever: the revision of the first entry. Thread ids derive from it. */
   number: schema.model,
   version: schema.text(),

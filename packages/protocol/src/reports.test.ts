@@ -47,8 +47,12 @@ test("what is no batch, arrival or refusal is not taken for one", () => {
   expect(readArrivals({ every: 1, left: 0, streams: [stream], rows: [1, 5] }, AT)).toBeUndefined();
   expect(readArrivals({ every: 0, left: 0, streams: [stream], rows: [0, 5] }, AT)).toBeUndefined();
   expect(readArrivals({ every: 1, left: 0, streams: [{ ...stream, app: "a.b" }], rows: [] }, AT)).toBeUndefined();
+  const ofVersion = { every: 1, left: 0, streams: [{ ...stream, model: "mlp/2" }], rows: [0, 5] };
+  expect(readArrivals(ofVersion, AT)?.arrivals).toHaveLength(1);
   const refusal = { at: 5, model: "mlp", code: "TUTTI_OVERLOADED", text: "busy" };
   expect(readRefusals([refusal])).toEqual([refusal]);
+  for (const model of ["", "mlp/2"]) expect(readRefusals([{ ...refusal, model }])).toHaveLength(1);
+  expect(readRefusals([{ ...refusal, model: "mlp/2/3" }])).toBeUndefined();
   expect(readRefusals([{ ...refusal, code: "toString" }])).toBeUndefined();
   expect(readRefusals([{ ...refusal, text: "x".repeat(241) }])).toBeUndefined();
 });

@@ -56,7 +56,7 @@ const BatchReports = schema.record({
 export type BatchReports = Static<typeof BatchReports>;
 
 const StreamArrivals = schema.record({
-  model: schema.name,
+  model: schema.modelName,
   app: schema.name,
   slo: schema.whole<Micros>(0, SLO_US_MAX),
 });
@@ -78,7 +78,7 @@ export type ArrivalReports = Static<typeof ArrivalReports>;
 const RefusalReport = schema.record({
   at: schema.moment,
   /** Name of the model; "": no known model. */
-  model: schema.either(schema.oneOf([""]), schema.name),
+  model: schema.either(schema.oneOf([""]), schema.modelName),
   code: schema.oneOf(Object.keys(ERROR_STATUS) as ErrorCode[]),
   /** The text that the publisher gets. */
   text: schema.text(REPORTED_TEXT_LENGTH_MAX),

@@ -15,6 +15,7 @@ import {
 } from "@tutti/units";
 import { BATCH_SIZE_MAX, SIZE_HINT_MAX, SLO_US_MAX, isName } from "./limits.ts";
 import { ROLES, type Role } from "./subjects.ts";
+import { isModelName } from "./versions.ts";
 
 /** Returns whether a value is a `T`. Instants and times that pass may be infinite where their text says so. */
 export type Schema<T> = (value: unknown) => value is T;
@@ -120,6 +121,8 @@ export const schema = {
   role: oneOf<Role>(ROLES),
   /** Name of a sub-cluster or an application. */
   name: where<string>((value) => typeof value === "string" && isName(value)),
+  /** Name of a model, or of a version beside it: `mlp`, `mlp/2`. */
+  modelName: where<string>((value) => typeof value === "string" && isModelName(value)),
   bytes: (length: number): Schema<Uint8Array> =>
     where((value) => value instanceof Uint8Array && value.byteLength === length),
 } as const;
