@@ -1,5 +1,5 @@
 import type { ComparedMix } from "@tutti/sim-report";
-import { type Goodput, type Scenario, goodput, policyNamed, randomMix } from "@tutti/simulator";
+import { BAD_RATE_MAX, type Goodput, type Scenario, goodput, policyNamed, randomMix } from "@tutti/simulator";
 import { micros } from "@tutti/units";
 import { renderTable, usageError } from "@tutti/admin";
 import { whole } from "@tutti/sim-report/scenarios";
@@ -86,13 +86,13 @@ async function judge(sweep: Sweep, mix: Scenario, rivals: readonly string[]): Pr
     rival: best.policy,
     rivalRps: best.goodputRps,
     boundRps: bound.clairvoyantRps,
-    badLeast: (0.01 * rarest * goodputRps * (mix.duration - mix.warmup)) / 1e6,
+    badLeast: (BAD_RATE_MAX * rarest * goodputRps * (mix.duration - mix.warmup)) / 1e6,
   };
 }
 
 async function isGood(sweep: Sweep, scenario: Scenario): Promise<boolean> {
   const { streams } = await sweep.run(scenario);
-  return streams.every(({ offered, bad }) => bad <= 0.01 * offered);
+  return streams.every(({ offered, bad }) => bad <= BAD_RATE_MAX * offered);
 }
 
 function textOf(mixes: readonly ComparedMix[]): string {

@@ -94,6 +94,27 @@ test(
 );
 
 test(
+  "compare --random finds the best rival of a random mix, says how much that rests on, and draws it",
+  { timeout: PATIENCE_MS },
+  async () => {
+    const page = join(folder, "mixes.html");
+    const random = ["--random", "1", "--seed", "1", "--rivals", "eager,latest"];
+    const [drawn, both] = await Promise.all([
+      tutti("compare", ...random, "--json", "--html", page),
+      tutti("compare", scenario, ...random),
+    ]);
+    const [mix, ...others] = JSON.parse(drawn.stdout) as Record<string, number>[];
+    expect(others).toEqual([]);
+    expect(mix).toMatchObject({ seed: 1, gpus: 11, models: 2, arrivals: "poisson", rival: "eager" });
+    expect(mix!["goodputRps"]).toBeGreaterThan(mix!["rivalRps"]!);
+    expect(mix!["boundRps"]).toBeGreaterThan(mix!["goodputRps"]!);
+    expect(mix!["badLeast"]).toBeGreaterThan(50);
+    expect(readFileSync(page, "utf8")).toContain("1 random mixes");
+    expect(both).toMatchObject({ code: 2, stdout: "" });
+  },
+);
+
+test(
   "what can't be run says why, with exit code 2 for a wrong command line and 1 for a wrong file",
   { timeout: PATIENCE_MS },
   async () => {
