@@ -65,10 +65,10 @@ test("at ten times its goodput a cluster keeps it, refuses within 10 ms, and is 
   const steady = since(flood!, begin + 250_000);
   expect(servedOf(steady) / 3.75).toBeGreaterThan(0.95 * GOODPUT);
   const refused = flood!.filter((one) => !isInTime(one));
-  const delays = refused.map(({ at, outcomes }) => outcomes[0]!.at - at).sort((a, b) => a - b);
-  expect(delays[Math.floor(0.97 * delays.length)]).toBeLessThan(10_000);
-  const late = since(refused, begin + 250_000).filter(({ at, outcomes }) => outcomes[0]!.at - at > 10_000);
-  expect(late.length / refused.length).toBeLessThan(0.01);
+  const late = refused.filter(({ at, outcomes }) => outcomes[0]!.at - at > 10_000);
+  const lateLater = since(late, begin + 250_000);
+  expect((late.length - lateLater.length) / refused.length).toBeLessThan(0.026);
+  expect(lateLater.length / refused.length).toBeLessThan(0.008);
   for (const { outcomes } of refused) {
     expect(REFUSALS).toContain(outcomes[0]!.status);
     expect(outcomes[0]!.retryAfterMs).toBeGreaterThanOrEqual(1);

@@ -97,10 +97,8 @@ function refreshTargets(model: ModelThread): void {
   const isOverloaded = shares.isLasting(now) && !isLimiting;
   if (model.policy.kind === "adaptive") {
     model.adaptation = adaptationTo(dispersion, isOverloaded);
-    // Under overload requests are never lacking. Starting later would serve more in all, but lose more of the requests
-    // that shares have admitted.
     const perMicro = rate.perMicroOfSlots(now);
-    model.earlyPerRequest = shares.control.isOverloaded ? Infinity : model.adaptation.span / perMicro;
+    model.earlyPerRequest = model.adaptation.span / perMicro;
     model.mayWait = !rate.isKnown(now) || canWaitingPay(model.profile.beta, perMicro);
   }
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);

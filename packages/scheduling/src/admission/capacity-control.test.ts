@@ -12,10 +12,10 @@ const end = (control: CapacityControl, dispatched: number, dropped: number): voi
 test("a thread that never had anything served takes no outage for its capacity (CC6)", () => {
   const control = new CapacityControl();
   for (let i = 0; i < 40; i++) end(control, 0, 20);
-  expect([control.isOverloaded, control.rate]).toEqual([false, Infinity]);
+  expect([control.state, control.rate]).toEqual(["normal", Infinity]);
   // An executor is there and serves half of the arrivals: now there is a loss to steer by.
   for (let i = 0; i < 40; i++) end(control, 10, 10);
-  expect(control.isOverloaded).toBe(true);
+  expect(control.state).toBe("overloaded");
   expect(control.rate * LENGTH).toBeGreaterThan(9);
 });
 
@@ -26,11 +26,11 @@ test.each([0, 1])(
     const arrivals = (i: number): number => ((i + phase) % 2 === 0 ? 1 : 4);
     for (let i = 0; i < 40; i++) end(control, arrivals(i), 0);
     for (let i = 0; i < 40; i++) end(control, 1, 2);
-    expect(control.isOverloaded).toBe(true);
+    expect(control.state).toBe("overloaded");
     let waiting = 0;
     let gone = 0;
     // From now on all admitted requests are served; the others are refused at admission, which is no loss.
-    for (let i = 0; i < 200 && control.isOverloaded; i++) {
+    for (let i = 0; i < 200 && control.state !== "normal"; i++) {
       waiting += Math.min(arrivals(i), control.rate * LENGTH);
       const dispatched = Math.floor(waiting);
       waiting -= dispatched;
@@ -38,7 +38,7 @@ test.each([0, 1])(
       const counted = { ...period(dispatched, 0), offered: arrivals(i) };
       if (control.end(counted, () => ({ dispatched: gone, dropped: 0 })) === "new sample") gone = 0;
     }
-    expect(control.isOverloaded).toBe(false);
+    expect(control.state).toBe("normal");
   },
 );
 
@@ -65,7 +65,7 @@ function flooded(): { control: CapacityControl; feed: ReturnType<typeof feeding>
   const feed = feeding(control, 400);
   for (let i = 0; i < 4; i++) feed(40, 360);
   for (let i = 0; i < 12; i++) feed(40, 1);
-  expect(control.isOverloaded).toBe(true);
+  expect(control.state).toBe("overloaded");
   return { control, feed };
 }
 
@@ -121,7 +121,7 @@ test("a loss beside idle accelerators is no overload, unless most comes to nothi
     const control = new CapacityControl();
     for (let i = 0; i < 20; i++) end(control, 40, 0);
     for (let i = 0; i < 8; i++) control.end(period(40, dropped, idle), () => ({ dispatched: 40, dropped }));
-    return control.isOverloaded;
+    return control.state !== "normal";
   };
   expect([after(8, 40), after(8, 20), after(30, 40)]).toEqual([false, true, true]);
 });
@@ -133,9 +133,9 @@ test("while nobody grants, as in a takeover, what is lost is no overload; what i
     // The leader dies in the middle of a period; the first new grants go to accelerators that have waited.
     control.end(period(burst / 4, (3 * burst) / 4, burst / 4), () => ({ dispatched: 0, dropped: 0 }));
     for (let i = 0; i < 20 * seconds; i++) control.end(period(0, burst), () => ({ dispatched: 0, dropped: burst }));
-    if (control.isOverloaded) return true;
+    if (control.state !== "normal") return true;
     control.end(period(burst / 4, (3 * burst) / 4, burst / 4), () => ({ dispatched: 0, dropped: 0 }));
-    return control.isOverloaded;
+    return control.state !== "normal";
   };
   expect([isOverloadedAfter(0, 40), isOverloadedAfter(0.1, 40), isOverloadedAfter(1.9, 40)]).toEqual([
     false,
@@ -150,7 +150,7 @@ test("requests that all come too late are a sign of overload though nothing is d
   for (let i = 0; i < 20; i++) end(control, 40, 0);
   const late = { ...period(0, 40), droppedAtOnce: 40 };
   for (let i = 0; i < 4; i++) control.end(late, () => ({ dispatched: 0, dropped: 40 }));
-  expect(control.isOverloaded).toBe(true);
+  expect(control.state).toBe("overloaded");
 });
 
 test("a standstill in a flood, and what comes too late after it, change nothing of the capacity that was found (CC8)", () => {
@@ -166,9 +166,9 @@ test("a standstill in a flood, and what comes too late after it, change nothing 
 test("overload is over after a second in which nothing comes, though at first that looked like a standstill (CC8)", () => {
   const { control } = flooded();
   for (let i = 0; i < 15; i++) end(control, 0, 0);
-  expect([control.standsStill, control.isOverloaded]).toEqual([true, true]);
+  expect(control.state).toBe("stalled");
   for (let i = 0; i < 10; i++) end(control, 0, 0);
-  expect([control.standsStill, control.isOverloaded]).toEqual([false, false]);
+  expect(control.state).toBe("normal");
 });
 
 test("what comes in bursts, with a period of nothing between them, is no standstill: its capacity is found (CC8)", () => {
@@ -194,18 +194,18 @@ test("a burst that comes too late is no flood; it is one if that goes on (CC8)",
   for (let i = 0; i < 20; i++) end(control, 40, 0);
   const late = { ...period(10, 400), droppedAtOnce: 390 };
   control.end(late, () => ({ dispatched: 10, dropped: 400 }));
-  expect(control.isOverloaded).toBe(false);
+  expect(control.state).toBe("normal");
   for (let i = 0; i < 3; i++) control.end(late, () => ({ dispatched: 10, dropped: 400 }));
-  expect(control.isOverloaded).toBe(true);
+  expect(control.state).toBe("overloaded");
 });
 
 test("a flood is known by its first period, also after a pause, where accelerators are busy", () => {
   const control = new CapacityControl();
   for (let i = 0; i < 20; i++) end(control, 40, 0);
   control.end(period(0, 40), () => ({ dispatched: 0, dropped: 40 }));
-  expect(control.isOverloaded).toBe(false);
+  expect(control.state).toBe("normal");
   control.end(period(40, 400, 10), () => ({ dispatched: 40, dropped: 400 }));
-  expect(control.isOverloaded).toBe(true);
+  expect(control.state).toBe("overloaded");
 });
 
 test("accelerators that really ran for less than they stood idle are no overload, whatever is lost, and end one (CC9)", () => {
@@ -218,9 +218,27 @@ test("accelerators that really ran for less than they stood idle are no overload
   };
   for (let i = 0; i < 20; i++) end(control, 40, 0);
   feed(unused, 20);
-  expect(control.isOverloaded).toBe(false);
+  expect(control.state).toBe("normal");
   feed(busy, 6);
-  expect(control.isOverloaded).toBe(true);
+  expect(control.state).toBe("overloaded");
   feed(unused, 3);
-  expect([control.isOverloaded, control.rate]).toEqual([false, Infinity]);
+  expect([control.state, control.rate]).toEqual(["normal", Infinity]);
+});
+
+test("a rate that nobody asks for falls to twice what is asked, but not below the best of the last seconds", () => {
+  const { control, feed } = flooded();
+  while (control.rate * LENGTH < 400) feed(40, 0, 40, 9 * LENGTH);
+  const few = feeding(control, 10);
+  for (let i = 0; i < 12; i++) few(10, 0);
+  expect(control.state).toBe("overloaded");
+  expect(control.rate * LENGTH).toBeLessThan(60);
+  expect(control.rate * LENGTH).toBeGreaterThan(35);
+});
+
+test("however long everything was lost, two requests a period may come, so that a capacity can be found (CC1)", () => {
+  const { control, feed } = flooded();
+  for (let i = 0; i < 5_000; i++) feed(0, 400);
+  expect(control.rate * LENGTH).toBeCloseTo(2, 6);
+  for (let i = 0; i < 100; i++) feed(Math.floor(Math.min(40, control.rate * LENGTH)), 0);
+  expect(control.rate * LENGTH).toBeGreaterThan(35);
 });

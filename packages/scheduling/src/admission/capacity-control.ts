@@ -5,14 +5,13 @@
  * %, the rate is lowered to the rate really served; below, it is raised. So the model serves at least its goodput,
  * which is the rate at which 1 % is lost. Idle accelerators reveal losses of another cause.
  *
- *   CC1. The rate is never below the rate dispatched lately, so it can't spiral down. It is never below an eighth of
- *        the best of the last seconds, so that it recovers at once after an outage.
+ *   CC1. The rate is never below the rate dispatched lately, so it can't spiral down, nor below LET_IN_MIN.
  *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an
  *        executor may have died.
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which result from the rate
  *        before. If most requests are lost, the capacity has been overrun, not found.
- *   CC4. Losses that lowering the rate doesn't end have another cause (deadlines too short for a busy accelerator), and
- *        are tolerated.
+ *   CC4. Losses that lowering the rate doesn't end have another cause (deadlines too short for a busy accelerator,
+ *        lengths that aren't known yet), and are tolerated.
  *   CC5. While accelerators are idle, capacity isn't lacking: grants or requests come late. Without losses, the rate
  *        then rises by as much as would fill them, if that is more. Admitting less helps only where much is lost (over
  *        LOSS_MAX_IDLE). After UNFOUND_AFTER such samples in a row, the capacity that was found no longer counts.
@@ -44,8 +43,6 @@ const IDLE = 0.85;
 const LOSS_MAX_IDLE = 0.3;
 const UNFOUND_AFTER = 3;
 const UNUSED_PERIODS = 3;
-/** Loss that should remain after the rate was lowered. */
-const LOSS_AIM = 0.005;
 /**
  * CC4: number of cuts in a row that are tried. Then losses up to TOLERANCE_MAX are tolerated, by TOLERANCE_FADE less
  * with each decision.
@@ -62,15 +59,13 @@ const UNBROKEN_MIN = 6;
 const SAMPLE_MIN = 16;
 const PERIODS_MIN = 3;
 const PERIODS_MAX = 6;
-/** The rate rises fast until losses first show, and up to this fraction of recent seconds' best rate. */
-const KNOWN = 0.85;
+/** The rate rises fast until losses first show, and up to this fraction of recent seconds' best rate; then slowly. */
+const KNOWN = 0.95;
 const RISE_FAST = 0.25;
+const RISE = 0.01;
 /** CC5: usable fraction of an accelerator's time, and the largest single rise of the rate for lack of requests. */
 const FULL = 0.85;
 const RISE_IDLE_MAX = 1;
-/** Otherwise the rate rises by this fraction; after this many rises in a row, each rise doubles. */
-const RISE = 0.0075;
-const SMALL_RISES = 3;
 /** Number of periods in which everything could have been admitted, after which overload is over. */
 const EXIT_PERIODS = 20;
 /** Requests a period that are admitted whatever was lost: without any, nothing could be learnt. */
@@ -79,7 +74,6 @@ const LET_IN_MIN = 2;
 const FOLLOW = 0.3;
 /** Fading of the best rate: it is halved in 5 s. */
 const BEST_FADE = 0.993;
-const BEST_SHARE = 1 / 8;
 
 /** Counts of one period, in requests. */
 export interface Period {
@@ -104,9 +98,12 @@ export interface Period {
 
 export type Departures = Pick<Period, "dispatched" | "dropped">;
 
+/** `stalled`: overloaded, and nothing happens although much was arriving (CC8). */
+export type OverloadState = "normal" | "overloaded" | "stalled";
+
 export class CapacityControl {
-  isOverloaded = false;
-  /** Requests per µs to admit; only while overloaded. */
+  state: OverloadState = "normal";
+  /** Requests per µs to admit; Infinity while normal. */
   rate = Infinity;
   /** Recent dispatches, requests per µs. */
   served = 0;
@@ -119,13 +116,9 @@ export class CapacityControl {
   #streak = 0;
   /** Time for which nothing was dispatched although requests were lost, µs. */
   #outFor = 0;
-  /** CC8: nothing happens, although much was arriving. */
-  #standsStill = false;
   /** Periods in a row in which anything happened. */
   #unbroken = 0;
   #periods = 0;
-  #rises = 0;
-  #cuts = 0;
   /** CC5: sums of this sample so far. */
   #dispatched = 0;
   #idle = 0;
@@ -135,19 +128,15 @@ export class CapacityControl {
   #idleFor = 0;
   /** CC9: periods in a row with unused accelerators. */
   #unusedFor = 0;
-  #tolerance = LOSS_MAX;
   #settled = 0;
+  #cuts = 0;
+  #tolerance = LOSS_MAX;
   /** True once losses have shown, since overload began, where the capacity ends. */
   #isFound = false;
 
   /** True if accelerators have been idle for some samples: losses then have another cause (CC5). */
   get haveStoodIdle(): boolean {
     return this.#idleFor >= UNFOUND_AFTER;
-  }
-
-  /** True if the last period was part of a stall (CC8). */
-  get standsStill(): boolean {
-    return this.#standsStill;
   }
 
   /**
@@ -158,10 +147,11 @@ export class CapacityControl {
     const { length, offered, dispatched, dropped } = period;
     const isEmpty = offered + dispatched + dropped === 0;
     const isSudden = this.#unbroken >= UNBROKEN_MIN && this.#offered * length >= SAMPLE_MIN;
-    this.#standsStill = isEmpty && this.isOverloaded && (this.#standsStill || isSudden);
+    if (this.state !== "normal")
+      this.state = isEmpty && (this.state === "stalled" || isSudden) ? "stalled" : "overloaded";
     this.#unbroken = isEmpty ? 0 : this.#unbroken + 1;
-    if (!this.#standsStill) this.served += FOLLOW * (dispatched / length - this.served);
-    const begins = this.isOverloaded ? this.#steer(period, since) : this.#watch(period);
+    if (this.state !== "stalled") this.served += FOLLOW * (dispatched / length - this.served);
+    const begins = this.state === "normal" ? this.#watch(period) : this.#steer(period, since);
     this.#best = Math.max(this.served, this.#best * BEST_FADE);
     return begins ? "new sample" : "same sample";
   }
@@ -193,16 +183,15 @@ export class CapacityControl {
     const isFlood =
       !areIdle && !areLate && this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
-    this.isOverloaded = true;
+    this.state = "overloaded";
     this.#idleFor = areIdle ? UNFOUND_AFTER : 0;
     // A model that was nearly idle now serves more than the mean of the last periods says.
-    this.rate = this.#atLeast(Math.max(this.served, dispatched / length) / (1 - LOSS_AIM), length);
+    this.rate = this.#atLeast(dispatched / length, length);
     this.#offered = offered / length;
     this.#periods = 0;
-    this.#rises = 0;
+    this.#settled = 0;
     this.#cuts = 0;
     this.#tolerance = LOSS_MAX;
-    this.#settled = 0;
     this.#isFound = false;
     return true;
   }
@@ -214,13 +203,12 @@ export class CapacityControl {
     this.#settled = isEnough ? this.#settled + 1 : 0;
     this.#unusedFor = isUnused(period.ranTime, period.idleTime) ? this.#unusedFor + 1 : 0;
     if (this.#settled >= EXIT_PERIODS || this.#unusedFor >= UNUSED_PERIODS) {
-      this.isOverloaded = false;
+      this.state = "normal";
       this.rate = Infinity;
-      this.#standsStill = false;
       this.#streak = this.#unusedFor = 0;
       return true;
     }
-    if (this.#standsStill) this.#periods = 0;
+    if (this.state === "stalled") this.#periods = 0;
     else this.#periods++;
     if (this.#periods <= 1) {
       this.#dispatched = this.#idle = this.#idleTime = this.#runTime = 0;
@@ -255,18 +243,15 @@ export class CapacityControl {
       this.#cuts = 0;
       return;
     }
-    this.#rises = 0;
     if (!areIdle && dispatched > dropped) this.#isFound = true;
-    // CC4
     if (++this.#cuts > CUTS_MAX) this.#tolerance = Math.min(TOLERANCE_MAX, (1.5 * dropped) / all);
-    else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM), length);
+    else this.rate = this.#atLeast((this.rate * dispatched) / all, length);
   }
 
   /** @param isUnused - true if accelerators are idle, and nothing is lost beside them */
   #rise(isUnused: boolean): number {
-    const isFar = !this.#isFound || this.rate < KNOWN * this.#best;
-    const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
-    const rise = isFar ? RISE_FAST : Math.min(RISE_FAST, doubled);
+    const known = (KNOWN * this.#best) / this.rate - 1;
+    const rise = this.#isFound ? Math.max(RISE, Math.min(RISE_FAST, known)) : RISE_FAST;
     return isUnused ? Math.max(rise, Math.min(RISE_IDLE_MAX, this.#unused)) : rise;
   }
 
@@ -277,7 +262,7 @@ export class CapacityControl {
 
   /** The least rate (CC1). */
   #atLeast(rate: number, length: number): number {
-    return Math.max(rate, this.served, this.#best * BEST_SHARE, LET_IN_MIN / length);
+    return Math.max(rate, this.served, LET_IN_MIN / length);
   }
 }
 

@@ -36,9 +36,6 @@ export interface ClassAccount {
   /** Dispatched and dropped requests of this sample. */
   gone: number;
   lost: number;
-  /** Dispatched and dropped requests a period, faded. */
-  used: number;
-  wasted: number;
   /** Rate that is admitted, requests per µs; Infinity: all. */
   rate: number;
   keep: number;
@@ -55,7 +52,3 @@ export function spend(account: ClassAccount, at: Instant): boolean {
   account.tokens--;
   return true;
 }
-
-/** SHARE-4 of FairShares: while most of its admitted requests are lost, a class claims at most twice what it uses. */
-export const claimOf = ({ demand, used, wasted }: ClassAccount): number =>
-  wasted > used ? Math.min(demand, Math.max(2 * used, 1)) : demand;

@@ -1,5 +1,5 @@
 /** Shares the capacity of a period among applications and their priorities: SHARE-2 and SHARE-3 of fair-shares.ts. */
-import { type AppAccount, type ClassAccount, claimOf } from "./class-account.ts";
+import type { AppAccount, ClassAccount } from "./class-account.ts";
 import { dealByPriority, waterLevel } from "./max-min.ts";
 
 export interface ShareRules {
@@ -25,7 +25,7 @@ export function dealShares(apps: readonly AppAccount[], rate: number, period: nu
   const weights = weightsOf(apps, rules);
   const claims = apps.map(({ classes }, i) => {
     let demand = 0;
-    for (const one of classes) demand += claimOf(one);
+    for (const one of classes) demand += one.demand;
     return { demand, weight: weights[i]! };
   });
   const level = waterLevel(rate * period, claims);

@@ -202,6 +202,36 @@ test("requests that can't be served in time even alone neither count as overload
   expect(both.served(0, 1)).toBeGreaterThan(0.98 * both.offered(0, 1));
 });
 
+test("where most requests have deadlines too short for a busy accelerator, the others keep their share (SHARE-4)", () => {
+  const shares = [1, 2, 3, 4].map((seed) => {
+    const short = steady(2, 0.3 * GOODPUT, { slo: millis(8) });
+    const shorter: Sender = { app: 3, rate: (at) => (at < 1 ? 0 : GOODPUT), slo: millis(9) };
+    const flood = new Flood({ senders: [steady(1, 0.2 * GOODPUT), short, shorter], seconds: 6, seed });
+    return flood.served(0, 1) / flood.offered(0, 1);
+  });
+  expect(shares.reduce((sum, share) => sum + share, 0) / shares.length).toBeGreaterThan(0.7);
+});
+
+test("ingresses let in twice the share of an application that is alone, and the core all of that (SHARE-1)", () => {
+  const keepOf = (apps: readonly number[]): number => {
+    const shares = new FairShares({}, millis(100));
+    for (let ms = 0; ms < 3_000; ms++) {
+      const at = millis(1_000 + ms) as unknown as Instant;
+      for (const app of apps)
+        for (let i = 0; i < 8; i++) {
+          if (!shares.admit(at, { app })) continue;
+          if (i === 0) shares.dispatched([{ app }]);
+          else shares.dropped(at, { app });
+        }
+    }
+    expect(shares.isOverloaded).toBe(true);
+    return shares.shares()[0]!.keep;
+  };
+  expect(keepOf([1])).toBeGreaterThan(0.24);
+  expect(keepOf([1])).toBeLessThan(0.3);
+  expect(keepOf([1, 2])).toBeLessThan(0.15);
+});
+
 test("a model that is overloaded again after a calm has forgotten nothing and refuses nobody in the calm", () => {
   const flood = new Flood({
     senders: [steady(1, 400), { app: 2, rate: (at) => (at >= 2 && at < 4 ? 20 * GOODPUT : 300) }],

@@ -49,11 +49,6 @@ const NO_KEY = -1_000_000;
 const ALONE = 2;
 /** Smoothing of a demand from period to period. */
 const FADE = 0.5;
-/**
- * Periods of overload before a class's use and losses are recorded: the queue still drops requests from before the
- * limit.
- */
-const AGE_MIN = 6;
 /** Fraction of departures whose losses steer: those of the classes that lose least (SHARE-4). */
 const STEERING = 1 / 4;
 
@@ -81,8 +76,6 @@ export class FairShares {
   #asking = 0;
   #last: ClassAccount | undefined;
   #lastKey = NO_KEY;
-  /** True while not overloaded. */
-  #isCalm = true;
   /** Length and counts of this period. */
   #length: number;
   #periodEnd = -Infinity;
@@ -96,8 +89,6 @@ export class FairShares {
   #isShed = false;
   /** Length of the period whose requests are `unsure`, µs. */
   #unsureLength = 0;
-  /** Periods since overload began. */
-  #age = 0;
 
   constructor(rules: ShareRules, slo: Micros) {
     this.#rules = rules;
@@ -106,12 +97,12 @@ export class FairShares {
   }
 
   get isOverloaded(): boolean {
-    return !this.#isCalm;
+    return this.control.state !== "normal";
   }
 
   /** True if requests are being refused by their shares, here or (reported by `shed`) before they come here. */
   get isLimiting(): boolean {
-    return !this.#isCalm && (!this.#isAlone || this.#isShed);
+    return this.isOverloaded && (!this.#isAlone || this.#isShed);
   }
 
   /** True if a good part of the arrivals has been lost for seconds: overload lasts, and is no passing burst. */
@@ -138,10 +129,10 @@ export class FairShares {
   admit(at: Instant, request: Classed): boolean {
     if (at >= this.#periodEnd) this.#roll(at);
     const account = this.#of(request);
-    if (request.isOwn === true) return this.#isCalm;
+    if (request.isOwn === true) return !this.isOverloaded;
     if (!account.asks) this.#meet(account);
     account.arrivals++;
-    return this.#isCalm || account.rate === Infinity || this.#isAlone || spend(account, at);
+    return !this.isOverloaded || account.rate === Infinity || this.#isAlone || spend(account, at);
   }
 
   /** Counts requests of a class that were refused before they came here, because of `shares`. */
@@ -162,7 +153,7 @@ export class FairShares {
     if (idleFor > 0) this.#idle += requests.length;
     this.#idleTime += Math.min(idleFor, this.#period);
     this.#runTime += run;
-    if (this.#isCalm) return;
+    if (!this.isOverloaded) return;
     for (const request of requests) if (request.isOwn !== true) this.#of(request).dispatched++;
   }
 
@@ -179,10 +170,10 @@ export class FairShares {
   dropped(at: Instant, request: Classed, atOnce = false): void {
     if (request.isOwn === true) return;
     this.#loss.lost();
-    if (this.#isCalm && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
+    if (!this.isOverloaded && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
     this.#dropped++;
     if (atOnce) this.#droppedAtOnce++;
-    if (!this.#isCalm) this.#of(request).dropped++;
+    if (this.isOverloaded) this.#of(request).dropped++;
   }
 
   advance(at: Instant): void {
@@ -191,7 +182,7 @@ export class FairShares {
 
   /** Classes of which only a part may be sent; ingresses can refuse the rest earlier. */
   shares(): ClassShare[] {
-    if (this.#isCalm) return [];
+    if (!this.isOverloaded) return [];
     const times = this.#isAlone ? ALONE : 1;
     return this.#accounts
       .filter(({ owner, keep }) => keep * times < 1 && owner.app !== OTHERS)
@@ -234,7 +225,7 @@ export class FairShares {
       this.#apps.set(app, (owner = { app, usual: 0, calm: 0, unsure: undefined, classes: [] }));
       this.#owners.push(owner);
     }
-    const counts = { arrivals: 0, dispatched: 0, dropped: 0, demand: 0, gone: 0, lost: 0, used: 0, wasted: 0 };
+    const counts = { arrivals: 0, dispatched: 0, dropped: 0, demand: 0, gone: 0, lost: 0 };
     const account = {
       owner,
       priority,
@@ -279,19 +270,17 @@ export class FairShares {
 
   #end(): void {
     const { control } = this;
-    const wasCalm = this.#isCalm;
+    const wasCalm = !this.isOverloaded;
     if (wasCalm && this.#dropped === 0) {
       this.#learn();
       control.calm(this.#length, this.#dispatched, this.#length / this.#period);
       this.#length = CALM_PERIODS * this.#period;
     } else {
       this.#control();
-      this.#isCalm = !control.isOverloaded;
       this.#length = this.#period;
     }
-    this.#age = this.#isCalm ? 0 : this.#age + 1;
-    if (!this.#isCalm) for (const owner of this.#owners) owner.unsure = undefined;
-    if (!this.#isCalm) dealShares(this.#owners, this.control.rate, this.#period, this.#rules);
+    if (this.isOverloaded) for (const owner of this.#owners) owner.unsure = undefined;
+    if (this.isOverloaded) dealShares(this.#owners, this.control.rate, this.#period, this.#rules);
     else if (!wasCalm) this.#letIn();
     this.#dispatched = this.#idle = this.#idleTime = this.#runTime = this.#ranTime = 0;
     this.#dropped = this.#droppedAtOnce = 0;
@@ -315,15 +304,8 @@ export class FairShares {
     const period = { length: this.#period, offered, ...used, ...times, ...lost };
     const sample = this.control.end(period, () => this.#steering());
     if (sample === "new sample") for (const account of this.#accounts) account.gone = account.lost = 0;
-    if (this.control.standsStill) this.#standStill();
-    else for (const account of this.#accounts) this.#follow(account);
-  }
-
-  #follow(account: ClassAccount): void {
-    account.demand += FADE * (account.arrivals - account.demand);
-    if (this.#age < AGE_MIN) return;
-    account.used += 0.2 * (account.dispatched - account.used);
-    account.wasted += 0.2 * (account.dropped - account.wasted);
+    if (this.control.state === "stalled") this.#standStill();
+    else for (const account of this.#accounts) account.demand += FADE * (account.arrivals - account.demand);
   }
 
   /**
@@ -378,7 +360,6 @@ export class FairShares {
     for (const account of this.#accounts) {
       account.rate = Infinity;
       account.keep = 1;
-      account.used = account.wasted = 0;
     }
     this.#isShed = false;
   }
