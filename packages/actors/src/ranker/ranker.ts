@@ -67,7 +67,7 @@ import { LeaseHolder } from "./lease-holder.ts";
 import { CandidateOwners } from "./candidate-owners.ts";
 import { SubClusterPeers } from "./sub-cluster-peers.ts";
 import { PROVE_AGAIN, LeadershipCheck } from "./leadership-check.ts";
-import { JitWarmups } from "./jit-warmups.ts";
+import { WarmupSchedule } from "./warm-up/warmup-schedule.ts";
 import { StaleReports } from "./stale-reports.ts";
 
 export interface RankerConfig extends ActorConfig {
@@ -76,7 +76,7 @@ export interface RankerConfig extends ActorConfig {
   readonly pingEvery: Micros;
   /** Lower bound of d_ctrl, from which a grant's validity is computed. */
   readonly ctrlFloor: Micros;
-  /** Interval of a spare's warm-ups (jit-warmups.ts). Default: none, as in virtual time. */
+  /** Interval of a spare's warm-ups (warm-up/). Default: none, as in virtual time. */
   readonly warmUpEvery?: Micros | undefined;
 }
 
@@ -102,7 +102,7 @@ class Ranker implements Actor, RankEffects {
   readonly #reconnecting: Subscription;
   readonly #alarm: Alarm;
   readonly #retuning: Stop;
-  readonly #warmups: JitWarmups;
+  readonly #warmups: WarmupSchedule;
   readonly #roundTrip: DelayEstimator;
   readonly #leadershipCheck = new LeadershipCheck((now) =>
     this.#runtime.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }),
@@ -165,7 +165,7 @@ class Ranker implements Actor, RankEffects {
     this.#retuning = ports.clock.every(millis(250), () =>
       this.#step({ kind: "ctrl-delay-changed", at: this.#now(), ctrl: this.#roundTrip.value(this.#now()) }),
     );
-    this.#warmups = new JitWarmups(ports.clock, config.warmUpEvery, {
+    this.#warmups = new WarmupSchedule(ports.clock, config.warmUpEvery, {
       subCluster: config.subCluster,
       isDue: () => this.#rank === undefined,
       create: (ports, actor, done) => new Ranker(ports, { ...config, ...actor, warmUpEvery: undefined }, done),

@@ -37,7 +37,7 @@ export const RESPOND_FLOOR = micros(300);
  */
 export const PING_EVERY = millis(5);
 /** Period of spares' practice runs of the lead, some 10 ms of CPU each. V8 discards code that has not run for long. */
-export const PRACTISE_EVERY = seconds(10);
+export const WARM_UP_EVERY = seconds(10);
 
 export const PROFILING = {
   quantile: 0.99,

@@ -1,5 +1,5 @@
 import { createRanker } from "@tutti/actors";
-import { GRANT_CTRL_FLOOR, PING_EVERY, PRACTISE_EVERY, type StartRole } from "@tutti/host/role";
+import { GRANT_CTRL_FLOOR, PING_EVERY, WARM_UP_EVERY, type StartRole } from "@tutti/host/role";
 
 export const start: StartRole = ({ ports, config, options }, ready) =>
   createRanker(
@@ -9,7 +9,7 @@ export const start: StartRole = ({ ports, config, options }, ready) =>
       subCluster: options.subCluster,
       pingEvery: PING_EVERY,
       ctrlFloor: GRANT_CTRL_FLOOR,
-      warmUpEvery: PRACTISE_EVERY,
+      warmUpEvery: WARM_UP_EVERY,
     },
     ready,
   );

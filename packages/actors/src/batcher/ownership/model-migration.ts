@@ -1,5 +1,5 @@
 import type { Clock } from "@tutti/ports/clock";
-import { type ActorKey, type Instant, type Micros, after, millis, seconds } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, after, millis, seconds, threadId } from "@tutti/units";
 import type { Catalog, CatalogModel } from "../../runtime/catalog.ts";
 
 /**
@@ -99,6 +99,6 @@ export class ModelMigration {
     return lease?.batcher === this.#options.self ? lease.term : undefined;
   }
   #modelOf(modelNumber: number): CatalogModel | undefined {
-    return this.#options.catalog().ofThread((modelNumber * 64) as Parameters<Catalog["ofThread"]>[0]);
+    return this.#options.catalog().ofThread(threadId(modelNumber, 0));
   }
 }

@@ -1,7 +1,7 @@
 import type { Alarm, Clock, Stop } from "@tutti/ports/clock";
 import { type Micros, after, millis } from "@tutti/units";
-import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
-import { warmUpLead } from "./jit-warmup.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../../runtime/ports.ts";
+import { warmUpLead } from "./takeover-warmup.ts";
 
 export interface WarmedRanker {
   readonly subCluster: string;
@@ -28,7 +28,7 @@ const ECHOES = 1_000;
 const ECHOES_WITHIN = millis(500);
 
 /** Schedules the warm-ups of a spare: as soon as it is one, and at intervals. */
-export class JitWarmups {
+export class WarmupSchedule {
   readonly #clock: Clock;
   readonly #ranker: WarmedRanker;
   readonly #every: Micros | undefined;

@@ -3,9 +3,9 @@ import { CandidateOffered, GpuFreed, Heartbeat, subjectsOf } from "@tutti/protoc
 import { after, micros, millis, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";
-import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
-import { createRanker } from "./ranker.ts";
-import { type WarmupLead, warmUpLead } from "./jit-warmup.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../../runtime/ports.ts";
+import { createRanker } from "../ranker.ts";
+import { type WarmupLead, warmUpLead } from "./takeover-warmup.ts";
 
 const warmed: Omit<WarmupLead, "clock"> = {
   subCluster: "main",

@@ -1,14 +1,14 @@
 import { VirtualClock } from "@tutti/ports/clock";
 import { after, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { createRanker } from "./ranker.ts";
-import { JitWarmups } from "./jit-warmups.ts";
+import { createRanker } from "../ranker.ts";
+import { WarmupSchedule } from "./warmup-schedule.ts";
 
 /** @param answers - number of its messages to itself that come back */
 function spare(answers: number) {
   const clock = new VirtualClock();
   const state = { leads: 0, asks: 0, echoes: 0, isDue: true, readyAt: [] as number[] };
-  const warmups = new JitWarmups(clock, seconds(10), {
+  const warmups = new WarmupSchedule(clock, seconds(10), {
     subCluster: "main",
     isDue: () => state.isDue,
     create: (ports, config, ready) => {

@@ -13,7 +13,7 @@ import { InMemoryStore } from "@tutti/ports/store";
 import { noTelemetry } from "@tutti/ports/telemetry";
 import { after, millis, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../../runtime/ports.ts";
 import { WarmupPeers } from "./warmup-peers.ts";
 
 const CLUSTER = "warmup";
