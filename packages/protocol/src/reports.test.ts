@@ -55,4 +55,5 @@ test("what is no batch, arrival or refusal is not taken for one", () => {
   expect(readRefusals([{ ...refusal, model: "mlp/2/3" }])).toBeUndefined();
   expect(readRefusals([{ ...refusal, code: "toString" }])).toBeUndefined();
   expect(readRefusals([{ ...refusal, text: "x".repeat(241) }])).toBeUndefined();
+  expect(readRefusals([{ ...refusal, code: "TUTTI_OF_A_NEWER_RELEASE" }, refusal])).toEqual([refusal]);
 });

@@ -137,8 +137,21 @@ export function readArrivals(
   return { every, left, streams, arrivals };
 }
 
-/** @returns undefined for an invalid value (T8) */
-export const readRefusals = (value: unknown): readonly RefusalReport[] | undefined =>
-  isRefusals(value) ? value : undefined;
+/**
+ * Reads refusals, without those whose code is a newer release's.
+ *
+ * @returns undefined for an invalid value (T8)
+ */
+export function readRefusals(value: unknown): readonly RefusalReport[] | undefined {
+  const known = Array.isArray(value) ? value.filter((one: unknown) => !hasNewCode(one)) : value;
+  return isRefusals(known) ? known : undefined;
+}
+
+const hasNewCode = (refusal: unknown): boolean =>
+  typeof refusal === "object" &&
+  refusal !== null &&
+  "code" in refusal &&
+  /^TUTTI_[A-Z_]{1,40}$/.test(String(refusal.code)) &&
+  !Object.hasOwn(ERROR_STATUS, String(refusal.code));
 
 const moment = (at: Instant, ago: number): Instant => (ago >= at ? instant(0) : before(at, micros(ago)));

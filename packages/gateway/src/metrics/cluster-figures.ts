@@ -10,24 +10,17 @@ const ACTORS_MAX = 4_096;
 
 type Figures = Readonly<Record<string, number>>;
 
-/** Running totals since this process began to listen. */
-export interface ModelTotals {
-  offered: number;
-  ok: number;
-  late: number;
-  latencyUs: number;
-  batches: number;
-  items: number;
-  lateStarts: number;
-  startDelayUs: number;
-  finished: number;
+/** Figures of a model's threads that are summed, by the role that reports them. */
+export const SUMMED_FIGURES = {
+  ingress: ["offered", "ok", "late", "latencyUs"],
+  batcher: ["batches", "items", "lateStarts", "startDelayUs", "finished"],
   /** Requests that ran, and their time in the three parts of a run. */
-  computed: number;
-  computePullUs: number;
-  computeRunUs: number;
-  computePushUs: number;
-  readonly refused: Map<string, number>;
-}
+  executor: ["computed", "computePullUs", "computeRunUs", "computePushUs"],
+} as const satisfies Partial<Record<Role, readonly string[]>>;
+type SummedFigure = (typeof SUMMED_FIGURES)[keyof typeof SUMMED_FIGURES][number];
+
+/** Running totals since this process began to listen. */
+export type ModelTotals = Record<SummedFigure, number> & { readonly refused: Map<string, number> };
 export interface GpuTotals {
   busyUs: number;
   batches: number;
@@ -93,9 +86,8 @@ export class ClusterFigures {
       const model = this.#modelOf(modelOfThread(name));
       if (model === undefined) continue;
       const last = before?.perThread?.find((row) => row.thread === thread)?.figures;
-      if (stats.role === "ingress") addIngress(model, figures, last);
-      else if (stats.role === "batcher") addBatcher(model, figures, last);
-      else if (stats.role === "executor") addExecutor(model, figures, last);
+      if (stats.role === "ingress") addRefusals(model, figures, last);
+      for (const figure of summedBy(stats.role)) model[figure] += Math.max(0, rise(figures, last, figure));
     }
     if (stats.role === "ingress") this.#addParts(stats.perPart ?? [], before?.perPart ?? []);
     if (stats.role !== "executor") return;
@@ -115,13 +107,16 @@ export class ClusterFigures {
   #modelOf(name: string): ModelTotals | undefined {
     let model = this.#models.get(name);
     if (model === undefined && this.#models.size < MODELS_MAX) {
-      const zero = { offered: 0, ok: 0, late: 0, latencyUs: 0, batches: 0, items: 0, lateStarts: 0 };
-      const computed = { computed: 0, computePullUs: 0, computeRunUs: 0, computePushUs: 0 };
-      this.#models.set(name, (model = { ...zero, ...computed, startDelayUs: 0, finished: 0, refused: new Map() }));
+      const zeros = Object.values(SUMMED_FIGURES).flatMap((figures) => figures.map((figure) => [figure, 0]));
+      model = { ...(Object.fromEntries(zeros) as Record<SummedFigure, number>), refused: new Map() };
+      this.#models.set(name, model);
     }
     return model;
   }
 }
+
+const summedBy = (role: Role): readonly SummedFigure[] =>
+  role === "ingress" || role === "batcher" || role === "executor" ? SUMMED_FIGURES[role] : [];
 
 /** True if names can become labels, too (T8). */
 const isReport = (value: unknown): boolean =>
@@ -137,21 +132,10 @@ function rise(figures: Figures, last: Figures | undefined, name: string): number
   return now >= was ? now - was : now;
 }
 
-function addIngress(model: ModelTotals, figures: Figures, last: Figures | undefined): void {
-  for (const name of ["offered", "ok", "late", "latencyUs"] as const) model[name] += rise(figures, last, name);
+function addRefusals(model: ModelTotals, figures: Figures, last: Figures | undefined): void {
   for (const name of Object.keys(figures)) {
     const code = name.startsWith("refused.") ? name.slice("refused.".length) : "";
     if (!Object.hasOwn(ERROR_STATUS, code)) continue;
     model.refused.set(code, (model.refused.get(code) ?? 0) + rise(figures, last, name));
   }
-}
-
-function addBatcher(model: ModelTotals, figures: Figures, last: Figures | undefined): void {
-  for (const name of ["batches", "items", "lateStarts", "finished"] as const) model[name] += rise(figures, last, name);
-  model.startDelayUs += Math.max(0, rise(figures, last, "startDelayUs"));
-}
-
-function addExecutor(model: ModelTotals, figures: Figures, last: Figures | undefined): void {
-  for (const name of ["computed", "computePullUs", "computeRunUs", "computePushUs"] as const)
-    model[name] += rise(figures, last, name);
 }

@@ -1,13 +1,12 @@
 /** Parsers of single option values. Each throws a CommandError that names the flag and its valid values. */
 import { isIPv4 } from "node:net";
+import type { BatcherConfig } from "@tutti/actors";
 import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type GpuId, type Micros, formatDuration, gpuId, parseBytes, parseDuration } from "@tutti/units";
 import { usageError } from "@tutti/admin";
 import { BUDGET_SHARE, EPOCH, EPOCH_LEAST, WARMUP_TIME, WARMUP_TIME_MAX } from "./role-defaults.ts";
 
-export type PolicyChoice =
-  | { readonly kind: "adaptive" | "deferred" | "eager" | "latest" | "beta-lambda" }
-  | { readonly kind: "timeout"; readonly wait: Micros };
+export type PolicyChoice = BatcherConfig["policy"];
 
 export function parsePolicy(text: string): PolicyChoice {
   if (isPlainPolicy(text)) return { kind: text };
@@ -15,13 +14,16 @@ export function parsePolicy(text: string): PolicyChoice {
   const duration = kind === "timeout" && wait !== undefined ? parseDuration(wait) : undefined;
   if (duration !== undefined) return { kind: "timeout", wait: duration };
   throw usageError(
-    `--policy ${text}: take adaptive, deferred, eager, timeout:<how long> (timeout:5ms), latest or beta-lambda`,
+    `--policy ${text}: take ${Object.keys(PLAIN_POLICIES).join(", ")} or timeout:<how long> (timeout:5ms)`,
   );
 }
 
-const PLAIN_POLICIES = ["adaptive", "deferred", "eager", "latest", "beta-lambda"] as const;
-const isPlainPolicy = (text: string): text is (typeof PLAIN_POLICIES)[number] =>
-  (PLAIN_POLICIES as readonly string[]).includes(text);
+/** Policies without a parameter: the type requires all of them. */
+type PlainPolicy = Exclude<PolicyChoice, { kind: "timeout" }>["kind"];
+const PLAIN_POLICIES: Readonly<Record<PlainPolicy, true>> = {
+  ...{ adaptive: true, deferred: true, eager: true, latest: true, "beta-lambda": true },
+};
+const isPlainPolicy = (text: string): text is PlainPolicy => Object.hasOwn(PLAIN_POLICIES, text);
 
 /** Parses `0`, `0,2`, `0-7`. */
 export function parseGpus(text: string): GpuId[] {
