@@ -1,4 +1,4 @@
-/** What actors report of their models is what the gateway sums for /metrics. */
+/** The figures that actors report of their models are those that the gateway sums for /metrics. */
 import { SUMMED_FIGURES } from "@tutti/gateway";
 import { StatsReported, subjectsOf } from "@tutti/protocol";
 import { seconds } from "@tutti/units";
