@@ -58,7 +58,7 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   else {
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
-    const early = Math.max(earlyOf(model, b, head.slo), Math.min(head.slo, spare(model, b)));
+    const early = Math.max(earlyOf(model, b, head.slo), leadOf(model), Math.min(head.slo, spare(model, b)));
     const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
   }
@@ -80,6 +80,9 @@ function earlyOf(model: ModelThread, batchSize: number, slo: number): number {
   if (model.mayWait) return adapted;
   return Math.round(Math.max(scarcity.waiting, 1 - model.scarcityOfOthers / SCARCITY_STEPS) * slo);
 }
+
+/** Time by which batches start early because the model loses requests, µs. */
+const leadOf = ({ lead, scarcity }: ModelThread): number => STEP * Math.round(lead.at(scarcity.waiting) / STEP);
 
 /** Time by which an early start uses only accelerator time that is not scarce, µs. */
 function spare(model: ModelThread, batchSize: number): number {

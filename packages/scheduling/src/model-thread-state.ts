@@ -12,6 +12,7 @@ import { CountedRefusals } from "./counted-refusals.ts";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import { DynamicPart } from "./dynamic/length-choice.ts";
 import { InFlightBatches } from "./in-flight-batches.ts";
+import { Lead } from "./lead.ts";
 import { Margin } from "./margin.ts";
 import type { Candidate, Request } from "./messages.ts";
 import type { Policy, Preference } from "./policy.ts";
@@ -71,6 +72,7 @@ export class ModelThread {
   readonly refusals: CountedRefusals;
   readonly scarcity = new Scarcity();
   readonly margin = new Margin();
+  readonly lead = new Lead();
   readonly accepted = new AcceptedGrants();
   readonly offered: Candidate;
 

@@ -322,6 +322,7 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     askAt: NEVER,
     askings: 0,
   };
+  model.lead.note(batch.requests.length, model.shares.lostCount, model.slo);
   model.inFlightBatches.hold(batch);
   // A batch that ends earlier than planned is followed by a grant a hop after its report, however many wait. That is no
   // idle time, and a hop is a small part of d_ctrl.

@@ -110,6 +110,11 @@ export class FairShares {
     return this.#loss.lasts(at);
   }
 
+  /** Number of requests that were lost or refused. */
+  get lostCount(): number {
+    return this.#loss.count;
+  }
+
   /** Share of the latest requests that were lost or refused: 0 … 1. */
   get lostShare(): number {
     return this.#loss.share;

@@ -17,6 +17,8 @@ const REQUESTS = 1_024;
 export class SustainedLoss {
   /** Share of the latest requests that were lost: 0 … 1. */
   share = 0;
+  /** Number of lost requests. */
+  count = 0;
   #came = 0;
   #lost = 0;
   #endsAt = -Infinity;
@@ -28,6 +30,7 @@ export class SustainedLoss {
   }
   lost(): void {
     this.#lost++;
+    this.count++;
     this.share += 1 / REQUESTS;
   }
 
