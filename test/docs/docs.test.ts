@@ -43,6 +43,16 @@ test("the table of errors has every code with its status and whether it may be r
   expect(rows.map((row) => `${row.split("|").slice(0, 4).join("|")}|`)).toEqual(expected);
 });
 
+test("every test file that a document names exists", () => {
+  const missing = [...docs, ...readmes].flatMap((path) =>
+    [...read(path).matchAll(/(?<![\w/.-])(?:test|packages|services)\/[\w./-]+\.test\.ts/g)]
+      .map(([file]) => file)
+      .filter((file) => !existsSync(join(root, file)))
+      .map((file) => `${path}: ${file}`),
+  );
+  expect(missing).toEqual([]);
+});
+
 test("the tables of headers and of limits have everything that is declared, with its value", () => {
   const headers = rowsUnder("docs/messages.md", "| header |").map(firstCell);
   expect(headers.toSorted()).toEqual(Object.values(protocol.HEADER).toSorted());
