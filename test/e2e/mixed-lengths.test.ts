@@ -104,6 +104,16 @@ async function batchesOf(asks: readonly Ask[]): Promise<readonly number[]> {
   return promise.finally(() => clearInterval(timer));
 }
 
+/**
+ * Asks until requests have shared a run. On a busy machine they may arrive so far apart that each finds the executor
+ * idle.
+ */
+async function largestShared(asks: readonly Ask[]): Promise<number> {
+  let largest = 1;
+  for (let tries = 0; tries < 10 && largest === 1; tries++) largest = Math.max(...(await batchesOf(asks)));
+  return largest;
+}
+
 test("PP-OCR rec: three applications' lines of unlike widths come out of shared batches as they come out alone", async () => {
   const widths = [40, 96, 150, 64, 200, 96, 33, 130, 70];
   const asks = widths.map(
@@ -115,7 +125,7 @@ test("PP-OCR rec: three applications' lines of unlike widths come out of shared 
           { slo, app: ["receipts", "signs", "plates"][i % 3]! },
         ),
   );
-  expect(Math.max(...(await batchesOf(asks)))).toBeGreaterThan(1);
+  expect(await largestShared(asks)).toBeGreaterThan(1);
   const { outputs } = await asks[4]!("2s");
   expect(outputs["softmax_11.tmp_0"]?.dims).toEqual([1, 25, 6625]);
 }, 60_000);
@@ -130,7 +140,7 @@ test("a Loop over tokens: sequences of unlike lengths share runs, with the lengt
           { slo, app: i % 2 === 0 ? "chat" : "search" },
         ),
   );
-  expect(Math.max(...(await batchesOf(asks)))).toBeGreaterThan(1);
+  expect(await largestShared(asks)).toBeGreaterThan(1);
 }, 60_000);
 
 test("a sequence beyond the longest is refused, naming it, and a size hint that is none too", async () => {
