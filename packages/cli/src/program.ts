@@ -297,6 +297,7 @@ function addCompare(program: Command): void {
     .option("--policies <a,b,c>", "which, separated by commas", "default,deferred,eager")
     .option("--goodput", "find each one's goodput too: the highest rate with at most 1 % bad for every model")
     .option("--random <n>", "instead of a scenario: so many random mixes, from --seed on (1000), by goodput")
+    .option("--parts", "random: mixes of models that leave part of an accelerator idle")
     .option("--rivals <a,b,c>", "random: the policies among which the best rival is looked for (default: twelve)")
     .option("--html <out.html>", "draw them side by side: a page that needs nothing else")
     .option("--json", "print JSON")

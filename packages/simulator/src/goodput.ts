@@ -161,9 +161,10 @@ export async function minGpus(given: Scenario, evaluate: Evaluate, options: MinG
   const { onTrial, arrivalsMin = ARRIVALS_MIN, gpusMax = GPUS_MAX } = options;
   const scenario = withArrivals(given, arrivalsMin);
   const { trials, attempt } = recorder(evaluate, onTrial);
-  // Fewer can't be enough, even with every arrival known beforehand.
-  const least = Math.max(scenario.subClusters ?? 1, Math.ceil(leastBusy(scenario) * (1 - 1e-3)));
-  let few = least - 1;
+  const { subClusters = 1 } = scenario;
+  const least = Math.max(subClusters, Math.ceil(leastBusy(scenario) * (1 - 1e-3)));
+  // Fewer can't be enough, even with every arrival known beforehand; but the bound is of whole accelerators.
+  let few = scenario.models.some(({ parts }) => parts !== undefined) ? subClusters - 1 : least - 1;
   let enough: Trial | undefined;
   let gpus = least;
   let step = Math.max(1, Math.ceil(least * 0.06));

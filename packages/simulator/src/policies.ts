@@ -5,6 +5,7 @@ import { baselines } from "./baselines/index.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimClusterFactory } from "./simulated-cluster.ts";
 import { inSubClusters, splitOf } from "./sub-clusters.ts";
+import { onHalvesWherePaid } from "./parts/halves.ts";
 import { TuttiCluster } from "./tutti-cluster.ts";
 
 /**
@@ -17,9 +18,13 @@ type FromParameter = (parameter: string | undefined) => SimClusterFactory;
 
 const own: Readonly<Record<string, FromParameter>> = {
   default: (parameter) => {
-    if (parameter !== undefined && parameter !== "latency" && parameter !== "accelerators")
-      throw new Error(`policy 'default' takes 'latency' or 'accelerators', but was given '${parameter}'`);
-    return (options) => new TuttiCluster(options, { ...DEFAULT, prefer: parameter ?? options.prefer ?? "latency" });
+    const isPreference = parameter === "latency" || parameter === "accelerators";
+    if (!isPreference && parameter !== undefined && parameter !== "whole" && parameter !== "halves") {
+      const known = "'latency' or 'accelerators' (what it prefers), 'whole' or 'halves' (how it divides accelerators)";
+      throw new Error(`policy 'default' takes ${known}, but was given '${parameter}'`);
+    }
+    const asked = isPreference ? parameter : undefined;
+    return (options) => new TuttiCluster(options, { ...DEFAULT, prefer: asked ?? options.prefer ?? "latency" });
   },
   deferred: gathering({ kind: "deferred" }),
   eager: gathering({ kind: "eager" }),
@@ -59,10 +64,10 @@ export function policyNames(): string[] {
   return [...Object.keys(own), ...Object.keys(baselines)];
 }
 
-/** The scheduler of a scenario: its policy, once or in each sub-cluster. */
+/** The scheduler of a scenario: its policy, once or in each sub-cluster, on whole accelerators or on halves. */
 export function clusterOf(scenario: Scenario): SimClusterFactory {
   const { policy, subClusters = 1 } = scenario;
-  const create = policyNamed(policy);
+  const create = onHalvesWherePaid(scenario, policyNamed(policy));
   return subClusters === 1 ? create : inSubClusters(splitOf(scenario, subClusters), create);
 }
 

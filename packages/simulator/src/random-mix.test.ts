@@ -2,7 +2,7 @@ import { seconds } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { staggeredRate } from "./bounds.ts";
-import { randomMix } from "./random-mix.ts";
+import { randomMix, randomMixOfParts } from "./random-mix.ts";
 import { simulate } from "./run.ts";
 
 test("every mix is in its ranges, and can be served; equal seeds give equal mixes", () => {
@@ -23,6 +23,36 @@ test("every mix is in its ranges, and can be served; equal seeds give equal mixe
       expect(randomMix(seed)).toEqual(mix);
     }),
   );
+});
+
+test("a mix of parts is the mix of its seed with models that fill less: SLOs are as many times l(1)", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 0xffff_ffff }), (seed) => {
+      const [whole, mix] = [randomMix(seed), randomMixOfParts(seed)];
+      expect(mix).toMatchObject({ gpus: whole.gpus, arrivals: whole.arrivals, seed });
+      for (const [i, { parts, profile, slo, share }] of mix.models.entries()) {
+        const one = whole.models[i]!;
+        expect(share).toBe(one.share);
+        expect(parts!.fills).toBeGreaterThanOrEqual(0.03);
+        expect(parts!.fills).toBeLessThanOrEqual(1);
+        expect(profile.latency(1)).toBeGreaterThanOrEqual(one.profile.latency(1));
+        expect(slo / profile.latency(1)).toBeCloseTo(one.slo / one.profile.latency(1), 1);
+      }
+      expect(randomMixOfParts(seed)).toEqual(mix);
+    }),
+  );
+});
+
+// Seeds from 1 on: nothing but the gain for which accelerators are divided was chosen by them.
+test.each([1, 2, 3, 4, 6, 9, 17])("accelerators are divided only where that carries more: mix of parts %i", (seed) => {
+  const mix = { ...randomMixOfParts(seed), duration: seconds(20), policy: "default" };
+  const { division } = simulate({ ...mix, rate: 1 });
+  if (division!.kind === "whole") return expect(division!.halvesRps).toBeLessThan(1.2 * division!.wholeRps);
+  const lostAt = (policy: string): number => {
+    const rate = Math.sqrt(division!.wholeRps * division!.halvesRps);
+    return simulate({ ...mix, policy, rate }).badRate;
+  };
+  expect(lostAt("default")).toBeLessThan(lostAt("default:whole"));
 });
 
 test("a mix with a rarely asked model runs longer, so that 1 % of that model is 50 requests", () => {

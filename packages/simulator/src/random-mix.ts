@@ -1,7 +1,9 @@
 /** Random mixes of unlike models: workloads that nobody chose, and so nobody tuned a scheduler to. */
+import type { Interference } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, Prng, micros, seconds } from "@tutti/units";
 import { BAD_RATE_MAX, staggeredRate } from "./bounds.ts";
+import { wholeProfile } from "./parts/part-profile.ts";
 import type { Arrivals, Scenario, ScenarioModel } from "./scenario.ts";
 
 /** Bad requests of the least popular model that a judgement of 1 % rests on, at the rate that is expected. */
@@ -44,6 +46,29 @@ export function randomMix(seed: number): Scenario {
   };
   return { ...mix, duration: durationOf(mix) };
 }
+
+/**
+ * The mix of the same seed of models that leave part of an accelerator idle: one request fills 0.03 to 1 of it, and in
+ * half of the mixes neighbours slow one another (docs/algorithms.md, D6). SLOs are as many times l(1) as before.
+ */
+export function randomMixOfParts(seed: number): Scenario {
+  const mix = randomMix(seed);
+  const prng = new Prng(seed ^ 0x70617274);
+  const models = mix.models.map((model): ScenarioModel => {
+    const { alpha, beta, batchSizeMax } = model.profile;
+    const fills = FILLS_MIN ** prng.nextFloat();
+    const uses = { cacheUse: USE_MAX * prng.nextFloat(), bandwidthUse: USE_MAX * prng.nextFloat() };
+    const parts = { alpha, beta, fills, ...uses };
+    const profile = wholeProfile(parts, batchSizeMax);
+    const slo = micros(Math.round((model.slo / model.profile.latency(1)) * profile.latency(1)));
+    return { ...model, parts, profile, slo };
+  });
+  const found = { ...mix, models, ...(prng.nextInt(2) === 0 && { interference: CROWDED }) };
+  return { ...found, duration: durationOf(found) };
+}
+const FILLS_MIN = 0.03;
+const USE_MAX = 0.6;
+const CROWDED: Interference = [0.2, 0.5, 0.3, 0.2, 0.9];
 
 const NO_DELAYS = { ctrl: 0 as Micros, data: 0 as Micros, respond: 0 as Micros, jitter: 0 };
 

@@ -26,6 +26,17 @@ export interface SimulationResult {
   readonly pipelines?: readonly PipelineResult[];
   /** Figures of the planner, where accelerators came and went. */
   readonly planner?: PlannerResult;
+  /** Where the default policy chose between whole accelerators and halves. */
+  readonly division?: DivisionResult;
+}
+
+/** Rates that are expected to be carried in the scenario's mix, by docs/algorithms.md, D9. */
+export interface DivisionResult {
+  readonly kind: "whole" | "halves";
+  readonly wholeRps: number;
+  readonly halvesRps: number;
+  /** The model that waits for too long on whole accelerators beyond their rate; null: their work is the limit. */
+  readonly waitsOnWhole: string | null;
 }
 
 export interface PipelineResult {

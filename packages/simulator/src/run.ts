@@ -1,7 +1,7 @@
 /** Runs scenarios: a workload into a cluster, with a judge as its listener. */
 import { Judge, type StreamResult } from "./metrics.ts";
 import { clusterOf } from "./policies.ts";
-import type { SimulationResult } from "./result.ts";
+import type { DivisionResult, SimulationResult } from "./result.ts";
 import type { Scenario } from "./scenario.ts";
 import {
   type SimCluster,
@@ -10,8 +10,11 @@ import {
   type SimRequest,
   isSliced,
 } from "./simulated-cluster.ts";
+import { perSecond } from "@tutti/profile";
+import { divisionFor } from "./parts/halves.ts";
 import { simulatePipelined } from "./pipelines/pipelined-run.ts";
 import { simulatePlanned } from "./planner/planned-run.ts";
+import { meanShares } from "./sub-clusters.ts";
 import { type Workload, createWorkload } from "./workload.ts";
 
 /**
@@ -50,6 +53,7 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
   const create = options.cluster ?? clusterOf(scenario);
   const cluster = create({
     models,
+    shares: meanShares(scenario),
     gpus,
     gather,
     ...(prefer !== undefined && { prefer }),
@@ -68,7 +72,23 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     }
   }
   cluster.runUntilIdle();
-  return { result: judge.result(), streams: judge.streams() };
+  const division = options.cluster === undefined ? divisionResult(scenario) : undefined;
+  const result = { ...judge.result(), ...(division !== undefined && { division }) };
+  return { result, streams: judge.streams() };
+}
+
+/** Sub-clusters choose one by one: there is no one result. */
+function divisionResult(scenario: Scenario): DivisionResult | undefined {
+  const { subClusters = 1, models } = scenario;
+  const division = subClusters === 1 ? divisionFor(scenario) : undefined;
+  if (division === undefined) return undefined;
+  const { kind, whole, halves } = division;
+  return {
+    kind,
+    wholeRps: perSecond(whole.carried),
+    halvesRps: perSecond(halves.carried),
+    waitsOnWhole: whole.waits === undefined ? null : models[whole.waits]!.name,
+  };
 }
 
 /**

@@ -110,7 +110,7 @@ export interface ScenarioModel {
   readonly dynamic?: DynamicLoad;
 }
 
-/** Parameters of a model on parts of an accelerator; part-profile.ts has the formula. */
+/** Parameters of a model on parts of an accelerator; parts/part-profile.ts has the formula. */
 export interface ModelParts {
   /** µs per item and per batch. */
   readonly alpha: number;

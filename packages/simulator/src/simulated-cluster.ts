@@ -74,6 +74,11 @@ export interface SimListener {
 
 export interface SimClusterOptions {
   readonly models: readonly ScenarioModel[];
+  /**
+   * How often each model is asked for in comparison with others, over the whole run; 0 where another sub-cluster has
+   * it. Default: unknown.
+   */
+  readonly shares?: readonly number[];
   readonly gpus: number;
   readonly gather: "target" | "head";
   /** Preference of the default policy. Default: "latency". */

@@ -46,7 +46,7 @@ export function splitOf(scenario: Scenario, count: number): SubClusterSplit {
 }
 
 /** Share by model, summed over the phases; not normalised. */
-function meanShares({ models, phases, duration }: Scenario): readonly number[] {
+export function meanShares({ models, phases, duration }: Scenario): readonly number[] {
   if (phases.length === 0) return models.map(({ share }) => share);
   const means = new Float64Array(models.length);
   const all = phases[0]!.from === 0 ? phases : [{ from: 0, factor: 1 }, ...phases];
@@ -94,12 +94,13 @@ class SubClusters implements SteppedCluster {
     this.#clusterOf = split.clusterOf;
     const count = { batches: 0 };
     let firstGpu = 0;
-    this.#clusters = split.gpus.map((gpus) => {
+    this.#clusters = split.gpus.map((gpus, own) => {
       const listener = renumbered(options.listener, firstGpu, count);
       firstGpu += gpus;
       // Each sub-cluster has a place for every model, so that models keep their numbers; only its own models get
       // requests.
-      const cluster = create({ ...options, gpus, listener });
+      const shares = options.shares?.map((share, i) => (split.clusterOf[i] === own ? share : 0));
+      const cluster = create({ ...options, ...(shares !== undefined && { shares }), gpus, listener });
       if (!isElastic(cluster)) throw new Error("sub-clusters are for Tutti's own policies");
       return cluster;
     });

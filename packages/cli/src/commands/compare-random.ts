@@ -1,5 +1,13 @@
 import type { ComparedMix } from "@tutti/sim-report";
-import { BAD_RATE_MAX, type Goodput, type Scenario, goodput, policyNamed, randomMix } from "@tutti/simulator";
+import {
+  BAD_RATE_MAX,
+  type Goodput,
+  type Scenario,
+  goodput,
+  policyNamed,
+  randomMix,
+  randomMixOfParts,
+} from "@tutti/simulator";
 import { micros } from "@tutti/units";
 import { renderTable, usageError } from "@tutti/admin";
 import { whole } from "@tutti/sim-report/scenarios";
@@ -11,6 +19,7 @@ export interface CompareRandomOptions {
   readonly random: string;
   readonly seed?: string;
   readonly rivals?: string;
+  readonly parts?: boolean;
   readonly json?: boolean;
   readonly html?: string;
 }
@@ -21,6 +30,8 @@ export interface CompareRandomOptions {
  */
 const RIVALS =
   "eager,deferred,beta-lambda,timeout:20%,latest,eager-least-latest,clockwork,shepherd,nexus,triton,clipper,orloj";
+/** Rivals on mixes of models that leave part of an accelerator idle; the first never divides accelerators. */
+const RIVALS_ON_PARTS = "default:whole,fractions,eager,deferred,nexus";
 const MIXES_MAX = 10_000;
 /** Rate at which a rival is tried before its goodput is searched, as a multiple of the best rival's goodput. */
 const BETTER = 1.01;
@@ -30,12 +41,17 @@ export async function compareRandom(path: string | undefined, options: CompareRa
   if (path !== undefined) throw usageError(`--random draws its own mixes: leave ${path} out`);
   const mixes = whole("--random", options.random, { min: 1, max: MIXES_MAX });
   const seed = whole("--seed", options.seed ?? "1000", { min: 0, max: 0xffff_ffff - MIXES_MAX });
-  const rivals = [...new Set((options.rivals ?? RIVALS).split(",").map((policy) => policy.trim()))];
+  const rivals = [
+    ...new Set(
+      (options.rivals ?? (options.parts === true ? RIVALS_ON_PARTS : RIVALS)).split(",").map((policy) => policy.trim()),
+    ),
+  ];
   for (const rival of rivals) checkRival(rival);
   await using sweep = new Sweep();
   const progress = new Progress();
   let done = 0;
-  const waiting = Array.from({ length: mixes }, (_, i) => randomMix(seed + i));
+  const draw = options.parts === true ? randomMixOfParts : randomMix;
+  const waiting = Array.from({ length: mixes }, (_, i) => draw(seed + i));
   const judged: ComparedMix[] = [];
   const judgeNext = async (): Promise<void> => {
     for (let mix = waiting.shift(); mix !== undefined; mix = waiting.shift()) {

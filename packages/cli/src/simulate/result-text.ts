@@ -1,6 +1,7 @@
 /** Text of simulation results; `--json` has all of them. */
 import {
   BAD_RATE_MAX,
+  type DivisionResult,
   type ModelResult,
   type PipelineResult,
   type PlannerResult,
@@ -22,6 +23,7 @@ export function renderResult(scenario: Scenario, result: SimulationResult): stri
     `  good      ${count(result.goodRps)} r/s, ${percent(result.badRate)} bad`,
     `  busy      ${percent(gpu.busyFraction)}, ${gpu.used} of ${gpu.count} accelerators used`,
     ...plannerLines(result.planner),
+    ...divisionLines(result.division),
     `  batches   mean ${fixed(batchSize.mean)}, p50 ${batchSize.p50}, p99 ${batchSize.p99}`,
     `  queueing  p50 ${ms(queueDelayMs.p50)}, p99 ${ms(queueDelayMs.p99)}`,
     "",
@@ -39,6 +41,16 @@ function plannerLines(planner: PlannerResult | undefined): string[] {
   return [
     `  planner   ${fixed(planner.gpusMean)} accelerators on average, ${fixed(Math.min(...gpus))} to ${fixed(Math.max(...gpus))}`,
     `  epochs    ${over} of ${planner.windows.length} with over 1 % bad`,
+  ];
+}
+
+function divisionLines(division: DivisionResult | undefined): string[] {
+  if (division === undefined) return [];
+  const { kind, wholeRps, halvesRps, waitsOnWhole } = division;
+  const because = waitsOnWhole === null ? "" : ` (then ${waitsOnWhole} waits for too long)`;
+  const how = kind === "halves" ? "each as two halves" : "whole, not halved";
+  return [
+    `  division  ${how}: halves are expected to carry ${count(halvesRps)} r/s, whole ones ${count(wholeRps)}${because}`,
   ];
 }
 

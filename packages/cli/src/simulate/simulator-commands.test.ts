@@ -99,10 +99,14 @@ test(
   async () => {
     const page = join(folder, "mixes.html");
     const random = ["--random", "1", "--seed", "1", "--rivals", "eager,latest"];
-    const [drawn, both] = await Promise.all([
+    const [drawn, parts, both] = await Promise.all([
       tutti("compare", ...random, "--json", "--html", page),
+      tutti("compare", "--random", "1", "--seed", "6", "--rivals", "default:whole", "--parts", "--json"),
       tutti("compare", scenario, ...random),
     ]);
+    const [ofParts] = JSON.parse(parts.stdout) as Record<string, number>[];
+    expect(ofParts).toMatchObject({ seed: 6, gpus: 14, models: 5, rival: "default:whole" });
+    expect(ofParts!["goodputRps"]).toBeGreaterThan(1.2 * ofParts!["rivalRps"]!);
     const [mix, ...others] = JSON.parse(drawn.stdout) as Record<string, number>[];
     expect(others).toEqual([]);
     expect(mix).toMatchObject({ seed: 1, gpus: 11, models: 2, arrivals: "poisson", rival: "eager" });

@@ -146,6 +146,13 @@ test.for(splitsWrong)("sub-clusters with %s are answered with their line", async
   expect(await complaintAbout(`rate: 100\n${text}`)).toContain(expected);
 });
 
+test("halves of accelerators with a planner or of dynamic models are answered with their line", async () => {
+  const halves = 'rate: 100\npolicy: "default:halves"\n';
+  expect(await complaintAbout(`${halves}${MODELS}planner: { epochS: 2 }\n`)).toContain(
+    "policy: 'default:halves': a planner and halves of accelerators don't go together yet",
+  );
+});
+
 test.for(plannersWrong)("a planner with %s is answered with its line", async ([, text, expected]) => {
   expect(await complaintAbout(`rate: 100\n${text}`)).toContain(expected);
 });

@@ -58,8 +58,17 @@ export function unfitPolicy(scenario: Scenario, policy: string): string | undefi
   const { planner, subClusters = 1 } = scenario;
   const noisy = unfitForNoise(scenario, policy);
   if (noisy !== undefined) return noisy;
+  const uneven = unfitForHalves(scenario, policy);
+  if (uneven !== undefined) return uneven;
   if (isElasticPolicy(policy) || (planner === undefined && subClusters === 1)) return undefined;
   const own = elasticPolicyNames().join(", ");
   if (planner === undefined) return `'${policy}' is for the whole cluster; in subClusters use ${own}`;
   return `'${policy}' can't take or give back accelerators during a run; with a planner use ${own}`;
+}
+
+function unfitForHalves({ planner, models }: Scenario, policy: string): string | undefined {
+  if (policy !== "default:halves") return undefined;
+  if (planner !== undefined) return `'${policy}': a planner and halves of accelerators don't go together yet`;
+  const dynamic = models.find((model) => model.dynamic !== undefined);
+  return dynamic && `'${policy}': how long ${dynamic.name} takes on half of an accelerator is not known`;
 }

@@ -1,6 +1,6 @@
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { partLatency, partProfile, wholeProfile } from "../part-profile.ts";
+import { partLatency, partProfile, wholeProfile } from "../parts/part-profile.ts";
 import { type RunListener, simulate } from "../run.ts";
 import type { ModelParts, ScenarioModel } from "../scenario.ts";
 import type { SimBatch } from "../simulated-cluster.ts";

@@ -25,7 +25,7 @@ import {
 } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
 import type { Instant } from "@tutti/units";
-import { partProfile } from "../part-profile.ts";
+import { partProfile } from "../parts/part-profile.ts";
 import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../simulated-cluster.ts";
 import { BaselineEngine } from "./engine.ts";
 import { largestWithin } from "./gathering.ts";

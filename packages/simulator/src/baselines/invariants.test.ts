@@ -4,7 +4,7 @@ import type { Arrivals, Network, Scenario } from "../scenario.ts";
 import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
 import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
 import { around, dynamicLoad, dynamicModel } from "../testing/dynamic-model.ts";
-import { partProfile } from "../part-profile.ts";
+import { partProfile } from "../parts/part-profile.ts";
 import { createWorkload } from "../workload.ts";
 import { baselines } from "./index.ts";
 import { QUIET, Recorder, model } from "./testing/recorded-run.ts";
