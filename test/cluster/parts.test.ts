@@ -4,7 +4,9 @@
  */
 import type { ExecutorPorts } from "@tutti/executor";
 import type { Engine } from "@tutti/ports/engine";
-import { gpuId, millis, seconds } from "@tutti/units";
+import { BUCKET, type ModelStatus, isModelStatus } from "@tutti/protocol";
+import { gpuId, micros, millis, seconds } from "@tutti/units";
+import { fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { VirtualCluster } from "./virtual-cluster.ts";
 
@@ -58,3 +60,63 @@ test("one that is held loads and is ready, but runs nothing until it is let go; 
     expect(asked.length).toBeGreaterThan(300);
   }
 });
+
+test.each(["tells", "is measured"] as const)(
+  "a type of executor that comes later is planned as it is, and plans follow those that are left: one that %s",
+  (how) => {
+    /** The second accelerator takes twice as long. */
+    const wrapEngine = (engine: Engine, gpu: number): Engine => {
+      const latencyOf = (_: string, __: number, batchSize: number) => millis(2 * (4 + batchSize));
+      return {
+        type: gpu === 0 ? engine.type : "slower",
+        ...(how === "tells" && gpu === 1 && { latencyOf }),
+        load: (model, done) => engine.load(model, done),
+        unload: (name, done) => engine.unload(name, done),
+        stop: (done) => engine.stop(done),
+        run: (batch, done) =>
+          engine.run(batch, (outcome) => {
+            if (gpu === 0 || outcome.kind === "failed") return done(outcome);
+            cluster.later(outcome.run, () => done({ ...outcome, run: micros(2 * outcome.run) }));
+          }),
+      };
+    };
+    const cluster = new VirtualCluster({ seed: 1, gpus: 1, executors: 1, batchers: 1, wrapEngine });
+    const statusOf = (): ModelStatus => {
+      let status: unknown;
+      cluster.store.get(BUCKET.profiles, "m", (entry) => {
+        if (typeof entry === "object" && "value" in entry) status = fromJson(entry.value);
+      });
+      if (!isModelStatus(status)) throw new Error(`no status: ${JSON.stringify(status)}`);
+      return status;
+    };
+    /** l(1) and l(8) of the plans. */
+    const plannedMs = (): (number | undefined)[] => {
+      const points = statusOf().profiles[0] ?? [];
+      return [points[0], points.at(-1)].map((point) => point && Math.round(point.latency / 1_000));
+    };
+    cluster.addModel(MODEL);
+    cluster.run(seconds(3));
+    expect(plannedMs()).toEqual([5, 12]);
+
+    cluster.startExecutor("executor-1", [gpuId(1)]);
+    cluster.run(seconds(5));
+    expect(plannedMs()).toEqual([10, 24]);
+    expect(statusOf()).toMatchObject({
+      executorTypes: ["emulated", "slower"],
+      byType: [{ type: "emulated" }, { type: "slower" }],
+    });
+    cluster.drain("executor-0");
+    cluster.run(seconds(3));
+    // Even the first batches on it are in time, since they are planned with its own latencies.
+    const asked = cluster.load("m", { rate: 100, duration: seconds(2), sloMs: 30 });
+    cluster.run(seconds(1));
+    expect(asked.flatMap(({ outcomes }) => outcomes.map(({ status }) => status)).filter((one) => one !== "ok")).toEqual(
+      [],
+    );
+    cluster.startExecutor("executor-0", [gpuId(0)]);
+    cluster.run(seconds(3));
+    cluster.drain("executor-1");
+    cluster.run(seconds(5));
+    expect(plannedMs()).toEqual([5, 12]);
+  },
+);

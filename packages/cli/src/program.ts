@@ -106,6 +106,10 @@ function addUp(program: Command): void {
     )
     .option("--autoscale <min:max>", "executor processes by the planner's advice, such as 1:4, one accelerator each")
     .option(
+      "--divide [input.yaml]",
+      "run accelerators as two halves each while that carries more of the load; on halves models take as long as an input of `tutti plan fractions` says (with --emulate: as emulated)",
+    )
+    .option(
       "--budget-share <0..1>",
       "of all models' memory, what may move in an epoch only to balance loads (default: 0.1)",
     )

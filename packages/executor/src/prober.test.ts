@@ -28,9 +28,13 @@ beforeEach(() => {
 });
 
 /** Every run takes `runMs`. @returns the measured runs, and how long the probe took, in milliseconds */
-function measure(runMs: number, { isServing }: { isServing: boolean }): { tookMs: number; runs: number[] } {
-  const engine: Pick<Engine, "type" | "run"> = {
+function measure(
+  runMs: number,
+  { isServing, latencyOf }: { isServing: boolean } & Pick<Engine, "latencyOf">,
+): { tookMs: number; runs: number[] } {
+  const engine: Pick<Engine, "type" | "run" | "latencyOf"> = {
     type: "test",
+    ...(latencyOf !== undefined && { latencyOf }),
     run: (_, done) =>
       void clock
         .alarm(() => done({ kind: "ran", run: millis(runMs), outputs: [], failedRows: [] }))
@@ -83,4 +87,12 @@ test("a size whose runs are long is measured until the budget is spent, at least
   expect(measure(30, { isServing: false }).runs).toEqual([7, 7]);
   expect(measure(100, { isServing: false }).runs).toEqual([5, 5]);
   expect(measure(200, { isServing: false }).runs).toEqual([3, 3]);
+});
+
+test("an engine that knows its latencies tells them without a run, and one that knows only some is measured", () => {
+  const latencyOf = (_: string, __: number, batchSize: number) => micros(100 * batchSize);
+  expect(measure(10, { isServing: false, latencyOf })).toEqual({ tookMs: 0, runs: [1, 1] });
+  const some: typeof latencyOf = (model, bucket, batchSize) =>
+    (batchSize === 1 ? latencyOf(model, bucket, batchSize) : undefined) as ReturnType<typeof latencyOf>;
+  expect(measure(10, { isServing: false, latencyOf: some }).runs).toEqual([20, 20]);
 });

@@ -43,10 +43,11 @@ export class Prober {
       ({ wanted: other, slot: at }) => at === slot && other.number === wanted.number && other.bucket === wanted.bucket,
     );
     if (known || this.#queue.length >= PROBES_MAX) return;
+    const told = knownSamples(wanted, slot);
     this.#queue.push({
-      wanted,
+      wanted: told === undefined ? wanted : { ...wanted, batchSizes: [] },
       slot,
-      samples: [],
+      samples: told ?? [],
       sizeIndex: 0,
       spentUs: 0,
       lastUs: 0,
@@ -66,7 +67,7 @@ export class Prober {
     const spec = this.#options.specOf(probe.wanted.model);
     if (spec === undefined || spec.number !== probe.wanted.number)
       return this.#finish(probe, "the model is not loaded here");
-    if (probe.wanted.bucket >= spec.buckets.length || Math.max(...probe.wanted.batchSizes) > spec.batchSizeMax)
+    if (probe.wanted.bucket >= spec.buckets.length || Math.max(0, ...probe.wanted.batchSizes) > spec.batchSizeMax)
       return this.#finish(probe, "another version of the model is loaded here");
     const batchSize = probe.wanted.batchSizes[probe.sizeIndex];
     if (batchSize === undefined) return this.#finish(probe, "");
@@ -105,6 +106,15 @@ export class Prober {
     this.#options.done({ gpu, type: probe.slot.engine.type, model, number, bucket, samples: probe.samples, failure });
     this.#next();
   }
+}
+
+/** Latencies of an engine that knows them: nothing has to run. */
+function knownSamples({ model, bucket, batchSizes }: ProfileWanted, { engine }: GpuSlot): Probe["samples"] | undefined {
+  const samples = batchSizes.map((batchSize) => ({
+    batchSize,
+    runs: [engine.latencyOf?.(model, bucket, batchSize)].filter((run) => run !== undefined),
+  }));
+  return samples.some(({ runs }) => runs.length === 0) ? undefined : samples;
 }
 
 /** Fewest runs of one size. Long runs vary less in proportion to their length, and keep others waiting. */

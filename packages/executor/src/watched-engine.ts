@@ -78,6 +78,10 @@ export class WatchedEngine implements Engine {
     return this.#engine.cold === true;
   }
 
+  latencyOf(model: string, bucket: number, batchSize: number): Micros | undefined {
+    return this.#engine.latencyOf?.(model, bucket, batchSize);
+  }
+
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void {
     const job = this.#begin({
       model: model.spec.name,

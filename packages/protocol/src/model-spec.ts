@@ -143,6 +143,9 @@ function hasRows(spec: ModelSpec): boolean {
   return true;
 }
 
+/** Executor types whose profiles are kept of one model. */
+export const TYPES_MAX = 16;
+
 /** Status of a model, as the profiler publishes it in `tutti_profiles` under the model's name. */
 export const isModelStatus = schema.record({
   name: schema.text(),
@@ -156,6 +159,10 @@ export const isModelStatus = schema.record({
   /** Mean latencies, kept for accounting. */
   means: pointsByBucket,
   executorTypes: schema.list(schema.text(), 1_024),
+  /** The same by executor type, once types were measured apart; `profiles` are then the slowest of those that serve. */
+  byType: schema.optional(
+    schema.list(schema.record({ type: schema.text(), profiles: pointsByBucket, means: pointsByBucket }), TYPES_MAX),
+  ),
 });
 export type ModelStatus = Static<typeof isModelStatus>;
 

@@ -32,6 +32,8 @@ const ReportedModel = schema.record({
   rate: amount,
   work: amount,
   memoryBytes: amount,
+  /** Variance over mean of its requests in a second: 1 for Poisson arrivals. Absent: not measured yet. */
+  dispersion: schema.optional(amount),
 });
 export type ReportedModel = Static<typeof ReportedModel>;
 

@@ -42,8 +42,9 @@ export function reportOf(seen: {
   readonly inventories: Iterable<ExecutorInventory>;
   readonly reasons: ReasonLog;
   readonly advised: ScalingAdvised | undefined;
+  readonly dispersionOf: (number: number) => number | undefined;
 }): PlanReport {
-  const { at, epoch, plan, models, inventories, reasons, advised } = seen;
+  const { at, epoch, plan, models, inventories, reasons, advised, dispersionOf } = seen;
   const leftOut = new Map(
     plan.reasons.filter(({ text }) => text.startsWith("is left out")).map((one) => [one.about, one.text]),
   );
@@ -54,7 +55,10 @@ export function reportOf(seen: {
     models: models
       .toSorted((a, b) => b.work - a.work || a.number - b.number)
       .slice(0, REPORTED_MAX)
-      .map(({ number, name, rate, work, memoryBytes }) => ({ number, name, rate, work, memoryBytes })),
+      .map(({ number, name, rate, work, memoryBytes }) => {
+        const dispersion = dispersionOf(number);
+        return { number, name, rate, work, memoryBytes, ...(dispersion !== undefined && { dispersion }) };
+      }),
     executors: [...inventories].slice(0, REPORTED_MAX).map((one) => ({
       gpus: one.gpus,
       subCluster: one.subCluster,

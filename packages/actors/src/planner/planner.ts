@@ -236,6 +236,7 @@ class Planner implements Actor {
         inventories: this.#cluster.inventories(this.#runtime.registry),
         reasons: this.#reasons,
         advised: this.#advised,
+        dispersionOf: (number) => this.#adviser.dispersionOf(number),
       }),
     );
   }

@@ -38,6 +38,8 @@ export class ScalingAdvice {
   #planner: ScalingPlanner | undefined;
   /** Models that the planner was made for. */
   #known = "";
+  /** Places of the models in the planner, by number. */
+  #places = new Map<number, number>();
   #wanted = 0;
   #endsAt: Instant | undefined;
   #bad = 0;
@@ -79,6 +81,12 @@ export class ScalingAdvice {
     return { at: now, advice: Math.max(this.#wanted, subClusters) - gpus, gpus, ...this.#last };
   }
 
+  /** Variance over mean of a model's requests in a second; undefined: it has not been heard of. */
+  dispersionOf(number: number): number | undefined {
+    const place = this.#places.get(number);
+    return place === undefined ? undefined : this.#planner?.dispersion(place);
+  }
+
   #step(planner: ScalingPlanner, gpus: number, now: Instant): void {
     const idleShare = this.#time > 0 ? Math.max(0, Math.min(1, this.#idle / this.#time)) : 0;
     const bad = this.#bad + (idleShare <= IDLE_MOST ? this.#infeasible : 0);
@@ -113,6 +121,7 @@ export class ScalingAdvice {
     const known = models.map(({ number, sloMs }) => `${number}:${sloMs}`).join();
     if (this.#planner === undefined || known !== this.#known) {
       this.#known = known;
+      this.#places = new Map(models.map(({ number }, i) => [number, i]));
       this.#planner = new ScalingPlanner({
         models: models.map(({ sloMs, work }) => ({ slo: sloMs, work })),
         executorsMax: ACCELERATORS_HIGHEST,

@@ -1,5 +1,5 @@
-import type { ModelSpec, ModelStatus } from "@tutti/protocol";
-import { instant, micros, millis, seconds } from "@tutti/units";
+import { type ModelSpec, type ModelStatus, type ProfileMeasured, TYPES_MAX } from "@tutti/protocol";
+import { type Micros, instant, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { LiveProfiles } from "./live-profiles.ts";
 
@@ -12,27 +12,86 @@ const spec = {
   buckets: [{}],
 } as unknown as ModelSpec;
 const points = [1, 2, 4].map((batchSize) => ({ batchSize, latency: millis(4 + batchSize) }));
-const status = { profiles: [points], means: [points] } as unknown as ModelStatus;
+const status = { profiles: [points], means: [points], executorTypes: ["whole"] } as unknown as ModelStatus;
+const WHOLE = new Set(["whole"]);
+const alone = (run: Micros) => ({ type: "whole", bucket: 0, batchSize: 1, run });
 const live = (): LiveProfiles =>
   new LiveProfiles(spec, status, { quantile: 0.99, window: seconds(10), newsShare: 0.05 });
 
 test("slower runs are followed, by a fifth of the SLO at most, so that a model never refuses itself for good", () => {
   const profiles = live();
-  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), 0, 1, millis(20));
-  const planned = profiles.news(instant(1_100_000))?.profiles[0];
+  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), alone(millis(20)));
+  const planned = profiles.news(instant(1_100_000), WHOLE)?.profiles[0];
   expect(planned?.map(({ latency }) => latency)).toEqual([millis(10), millis(11), millis(13)]);
-  expect(profiles.news(instant(1_200_000))).toBeUndefined();
+  expect(profiles.news(instant(1_200_000), WHOLE)).toBeUndefined();
 });
 
 test("when nothing has run for long, plans go back to the seed", () => {
   const profiles = live();
-  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), 0, 1, millis(9));
-  expect(profiles.news(instant(1_100_000))).toBeDefined();
-  expect(profiles.news(instant(60_000_000))?.profiles[0]?.[0]?.latency).toBe(millis(5));
+  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), alone(millis(9)));
+  expect(profiles.news(instant(1_100_000), WHOLE)).toBeDefined();
+  expect(profiles.news(instant(60_000_000), WHOLE)?.profiles[0]?.[0]?.latency).toBe(millis(5));
 });
 
 test("a run as long as planned is no news", () => {
   const profiles = live();
-  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), 0, 1, micros(5_000));
-  expect(profiles.news(instant(1_100_000))).toBeUndefined();
+  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), alone(micros(5_000)));
+  expect(profiles.news(instant(1_100_000), WHOLE)).toBeUndefined();
+});
+
+const measured = (type: string, factor: number): Pick<ProfileMeasured, "type" | "bucket" | "samples"> => {
+  const samples = points.map(({ batchSize, latency }) => ({ batchSize, runs: [factor * latency] }));
+  return { type, bucket: 0, samples };
+};
+const latencies = (found: ModelStatus | undefined) => found?.profiles[0]?.map(({ latency }) => latency / 1_000);
+
+test("of the types that serve the slowest is planned with, as each was measured (LP1)", () => {
+  const profiles = live();
+  expect([profiles.knows("whole"), profiles.knows("half")]).toEqual([true, false]);
+  profiles.learn(measured("half", 2));
+  expect(profiles.knows("half")).toBe(true);
+  const both = profiles.news(instant(1_000_000), new Set(["whole", "half"]));
+  expect(latencies(both)).toEqual([10, 12, 16]);
+  expect(both).toMatchObject({ executorTypes: ["half", "whole"], byType: [{ type: "whole" }, { type: "half" }] });
+  expect(profiles.news(instant(1_100_000), new Set(["half"]))).toBeUndefined();
+  const again = profiles.news(instant(1_200_000), WHOLE);
+  expect(latencies(again)).toEqual([5, 6, 8]);
+  expect(again?.executorTypes).toEqual(["whole"]);
+  // Executors that are all away say nothing about those that come back.
+  expect(latencies(profiles.news(instant(1_300_000), new Set()))).toEqual([10, 12, 16]);
+});
+
+test("a profiler that starts anew goes on with what is stored of each type", () => {
+  const first = live();
+  first.learn(measured("half", 2));
+  const stored = first.news(instant(1_000_000), new Set(["half"]))!;
+  const second = new LiveProfiles(spec, stored, { quantile: 0.99, window: seconds(10), newsShare: 0.05 });
+  expect(second.knows("half")).toBe(true);
+  expect(latencies(second.news(instant(2_000_000), WHOLE))).toEqual([5, 6, 8]);
+});
+
+test("runs count for their type alone, and a measurement of some buckets only for nothing", () => {
+  const profiles = live();
+  profiles.learn(measured("half", 2));
+  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), { ...alone(millis(12)), type: "half" });
+  expect(latencies(profiles.news(instant(1_100_000), WHOLE))).toEqual([5, 6, 8]);
+  expect(latencies(profiles.news(instant(1_100_001), new Set(["half"])))?.[0]).toBe(12);
+  const two = { ...spec, buckets: [{}, {}] } as unknown as ModelSpec;
+  const buckets = new LiveProfiles(
+    two,
+    { ...status, profiles: [points, points], means: [points, points] },
+    { quantile: 0.99, window: seconds(10), newsShare: 0.05 },
+  );
+  buckets.learn(measured("half", 2));
+  buckets.learn({ ...measured("half", 2), bucket: 7 });
+  expect(buckets.knows("half")).toBe(false);
+  buckets.learn({ ...measured("half", 3), bucket: 1 });
+  expect(buckets.knows("half")).toBe(true);
+});
+
+test("of more types than are kept the last ones are not told apart", () => {
+  const profiles = live();
+  for (let i = 1; i < TYPES_MAX; i++) profiles.learn(measured(`type${i}`, 1));
+  profiles.learn(measured("one too many", 1));
+  expect([profiles.knows(`type${TYPES_MAX - 1}`), profiles.knows("one too many")]).toEqual([true, false]);
 });

@@ -1,7 +1,7 @@
 import { LatencyObserver, LatencyTable } from "@tutti/profile";
-import type { ModelSpec, ModelStatus, ProfilePoints } from "@tutti/protocol";
+import { type ModelSpec, type ModelStatus, type ProfileMeasured, type ProfilePoints, TYPES_MAX } from "@tutti/protocol";
 import { type Instant, type Micros, micros } from "@tutti/units";
-import { batchSizesOf } from "../runtime/profile-plan.ts";
+import { batchSizesOf, pointsOf } from "../runtime/profile-plan.ts";
 
 /** Largest share of the SLO that live runs may add to the seed's latency in plans. */
 const INFLATION_SHARE_MAX = 0.2;
@@ -13,57 +13,134 @@ export interface LiveProfileOptions {
   readonly newsShare: number;
 }
 
-/** The profiles of one ready model, refined from live runs. */
+type TypeProfiles = NonNullable<ModelStatus["byType"]>[number];
+
+interface Observed {
+  /** As they were measured or given. */
+  readonly given: TypeProfiles;
+  readonly seeds: readonly LatencyTable[];
+  readonly observers: readonly LatencyObserver[];
+}
+
+/**
+ * The profiles of one ready model, refined from live runs.
+ *
+ *   LP1. Each executor type has profiles of its own. What is published for plans is the pointwise slowest of the types
+ *        that serve now, since any of them may get the batch (docs/algorithms.md, 0).
+ */
 export class LiveProfiles {
   readonly spec: ModelSpec;
   readonly #options: LiveProfileOptions;
-  readonly #seeds: readonly LatencyTable[];
-  readonly #observers: readonly LatencyObserver[];
+  readonly #byType = new Map<string, Observed>();
+  /** Samples of types that are being measured, by type and bucket. */
+  readonly #measured = new Map<string, ProfileMeasured["samples"][]>();
   #published: ModelStatus;
+  #hasLearned = false;
 
   constructor(spec: ModelSpec, status: ModelStatus, options: LiveProfileOptions) {
     this.spec = spec;
     this.#options = options;
     this.#published = status;
     // A given profile is the owner's, also after a restart of the profiler; a measured one is the last published.
-    const seeds = spec.profile ?? status.profiles;
-    this.#seeds = seeds.map((points) => LatencyTable.fromPoints(points, { batchSizeMax: spec.batchSizeMax }));
-    const { quantile, window } = options;
-    this.#observers = this.#seeds.map((seed) => new LatencyObserver({ seed, quantile, window }));
+    const { byType, executorTypes, profiles, means } = status;
+    const given = { profiles: spec.profile ?? profiles, means };
+    const types = executorTypes.length === 0 ? [""] : executorTypes;
+    for (const one of byType ?? types.slice(0, TYPES_MAX).map((type) => ({ ...given, type }))) this.#observe(one);
   }
 
-  note(at: Instant, bucket: number, batchSize: number, run: Micros): void {
-    this.#observers[bucket]?.note(at, batchSize, run);
+  /** Whether the latencies on a type are known. */
+  knows(type: string): boolean {
+    return this.#byType.has(type);
   }
 
-  /** The status to publish if something moved enough to matter to a plan; undefined otherwise. */
-  news(at: Instant): ModelStatus | undefined {
-    const profiles = this.#observers.map((observer, bucket) =>
-      pointsAt(observer.planning(at), this.#sizesOf(bucket)).map(({ batchSize, latency }) => ({
-        batchSize,
-        latency: this.#bounded(bucket, batchSize, latency),
-      })),
-    );
-    if (!profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? [])))
-      return undefined;
-    const means = this.#observers.map((observer, bucket) => pointsAt(observer.mean(at), this.#sizesOf(bucket)));
-    this.#published = { ...this.#published, profiles, means };
-    return this.#published;
+  /** Takes the measurement of a bucket on a type; when all buckets are there, plans count it. */
+  learn({ type, bucket, samples }: Pick<ProfileMeasured, "type" | "bucket" | "samples">): void {
+    if (this.knows(type) || this.#byType.size >= TYPES_MAX) return;
+    const measured = this.#measured.get(type) ?? [];
+    if (bucket < this.#bucketCount) measured[bucket] = samples;
+    this.#measured.set(type, measured);
+    const all = Array.from({ length: this.#bucketCount }, (_, i) => measured[i]);
+    if (all.some((one) => one === undefined || one.length === 0)) return;
+    this.#measured.delete(type);
+    this.#hasLearned = true;
+    const { quantile } = this.#options;
+    this.#observe({
+      type,
+      profiles: all.map((one) => pointsOf(one!, { quantile })),
+      means: all.map((one) => pointsOf(one!, "mean")),
+    });
   }
 
-  /** Batch sizes of a bucket's profile. It may end before the model's largest batch: nothing is known beyond. */
-  #sizesOf(bucket: number): number[] {
-    const last = this.#seeds[bucket]?.batchSizeMax ?? 0;
-    return batchSizesOf(this.spec.batchSizeMax).filter((size) => size <= last);
+  /** @param run - with the executor's type; undefined: not heard yet */
+  note(at: Instant, { type, bucket, batchSize, run }: TypedRun): void {
+    const only = this.#byType.size === 1 ? this.#byType.values().next().value : undefined;
+    const observed = type === undefined ? only : this.#byType.get(type);
+    observed?.observers[bucket]?.note(at, batchSize, run);
   }
 
   /**
-   * Bounds a latency so that slow runs for a while don't make a servable model infeasible. Requests refused as
-   * infeasible would never be measured again.
+   * The status to publish if something moved enough to matter to a plan; undefined otherwise.
+   *
+   * @param serving - types of the executors that have the model; where none of them is known, all that are known count
    */
-  #bounded(bucket: number, batchSize: number, latency: Micros): Micros {
-    const seed = this.#seeds[bucket]?.latency(batchSize) ?? latency;
-    return micros(Math.min(latency, seed + Math.round(INFLATION_SHARE_MAX * this.spec.slo)));
+  news(at: Instant, serving: ReadonlySet<string>): ModelStatus | undefined {
+    const known = [...this.#byType].filter(([type]) => serving.has(type)).map(([, observed]) => observed);
+    const counted = known.length > 0 ? known : [...this.#byType.values()];
+    const buckets = Array.from({ length: this.#bucketCount }, (_, bucket) => bucket);
+    const profiles = buckets.map((bucket) => this.#planningPoints(counted, bucket, at));
+    const hasMoved = profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? []));
+    if (!this.#hasLearned && !hasMoved) return undefined;
+    const means = buckets.map((bucket) =>
+      this.#slowest(counted, bucket, ({ observers }) => observers[bucket]!.mean(at)),
+    );
+    this.#published = { ...this.#published, profiles, means, ...this.#types(counted) };
+    this.#hasLearned = false;
+    return this.#published;
+  }
+
+  get #bucketCount(): number {
+    return Math.max(1, this.spec.buckets.length);
+  }
+
+  #observe(given: TypeProfiles): void {
+    const { quantile, window } = this.#options;
+    const { batchSizeMax } = this.spec;
+    const seeds = given.profiles.map((points) => LatencyTable.fromPoints(points, { batchSizeMax }));
+    const observers = seeds.map((seed) => new LatencyObserver({ seed, quantile, window }));
+    this.#byType.set(given.type, { given, seeds, observers });
+  }
+
+  /** Types are told apart once one was measured by itself. */
+  #types(counted: readonly Observed[]): Pick<ModelStatus, "executorTypes" | "byType"> {
+    const { executorTypes, byType } = this.#published;
+    if (byType === undefined && !this.#hasLearned) return { executorTypes };
+    return {
+      executorTypes: counted.map(({ given }) => given.type).sort(),
+      byType: [...this.#byType.values()].map(({ given }) => given),
+    };
+  }
+
+  /**
+   * Latencies to plan with, bounded so that slow runs for a while don't make a servable model infeasible: requests
+   * refused as infeasible would never be measured again.
+   */
+  #planningPoints(counted: readonly Observed[], bucket: number, at: Instant): ProfilePoints {
+    const room = Math.round(INFLATION_SHARE_MAX * this.spec.slo);
+    return this.#slowest(counted, bucket, ({ seeds, observers }) => {
+      const table = observers[bucket]!.planning(at);
+      const { batchSizeMax } = table;
+      return { batchSizeMax, latency: (b) => Math.min(table.latency(b), seeds[bucket]!.latency(b) + room) };
+    });
+  }
+
+  /** Points of the slowest type, at the sizes that a profile of this bucket has: nothing is known beyond. */
+  #slowest(counted: readonly Observed[], bucket: number, latenciesOf: (one: Observed) => Latencies): ProfilePoints {
+    const has = counted.filter(({ seeds }) => seeds[bucket] !== undefined).map(latenciesOf);
+    const last = Math.min(...has.map(({ batchSizeMax }) => batchSizeMax));
+    const sizes = batchSizesOf(this.spec.batchSizeMax).filter((size) => size <= last);
+    return sizes.map((batchSize) => {
+      return { batchSize, latency: micros(Math.max(...has.map((one) => one.latency(batchSize)))) };
+    });
   }
 
   #moved(points: ProfilePoints, before: ProfilePoints): boolean {
@@ -75,5 +152,14 @@ export class LiveProfiles {
   }
 }
 
-const pointsAt = (table: LatencyTable, sizes: readonly number[]): ProfilePoints =>
-  sizes.map((batchSize) => ({ batchSize, latency: table.latency(batchSize) }));
+interface Latencies {
+  readonly batchSizeMax: number;
+  latency(batchSize: number): number;
+}
+
+export interface TypedRun {
+  readonly type: string | undefined;
+  readonly bucket: number;
+  readonly batchSize: number;
+  readonly run: Micros;
+}

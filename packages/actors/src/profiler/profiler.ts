@@ -9,6 +9,7 @@ import {
   BatchFinished,
   ExecutorInventory,
   ModelReported,
+  type ModelSpec,
   type ModelStatus,
   ProfileMeasured,
   ProfileWanted,
@@ -16,6 +17,7 @@ import {
 import { isStoreFailure } from "@tutti/ports/store";
 import {
   type ActorKey,
+  type GpuId,
   type Instant,
   type Micros,
   after,
@@ -31,6 +33,7 @@ import { PlacementWatcher } from "../runtime/placement-watcher.ts";
 import { plausible } from "../runtime/plausible.ts";
 import { isOnDuty } from "../runtime/duty.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { ExecutorTypes } from "./executor-types.ts";
 import { LiveProfiles } from "./live-profiles.ts";
 import { ModelWork } from "./model-work.ts";
 import { batchSizesOf } from "../runtime/profile-plan.ts";
@@ -64,6 +67,13 @@ const TIMES_WINDOW = seconds(60);
  */
 const TRY_AGAIN = seconds(2);
 
+interface Asked {
+  readonly executor: ActorKey;
+  readonly gpu: GpuId;
+  readonly bucket: number;
+  readonly runs: number;
+}
+
 class Profiler implements Actor {
   readonly role = "profiler" as const;
   readonly key: ActorKey;
@@ -74,6 +84,7 @@ class Profiler implements Actor {
   readonly #placement: PlacementWatcher;
   readonly #works = new Map<string, ModelWork & { askedAt?: Instant }>();
   readonly #live = new Map<number, LiveProfiles>();
+  readonly #types = new ExecutorTypes();
   readonly #timers: Stop[];
   readonly #times: RunTimePublisher;
   /** Executors that could not load a ready model, and why, by model. */
@@ -92,6 +103,7 @@ class Profiler implements Actor {
       listensTo: ["executor", "profiler"],
       stats: () => ({ figures: this.#figures() }),
       onLost: (peer) => {
+        this.#types.lose(peer.key);
         for (const work of this.#works.values()) work.forget(peer.key);
         for (const lacking of this.#lacking.values()) lacking.delete(peer.key);
       },
@@ -113,6 +125,7 @@ class Profiler implements Actor {
       onGone: (model) => {
         this.#works.delete(model.spec.name);
         this.#live.delete(model.spec.number);
+        this.#types.forgetModel(model.spec.number);
         this.#lacking.delete(model.spec.name);
         this.#failedIn.delete(model.spec.number);
         this.#times.onGone(model.spec.number);
@@ -125,16 +138,18 @@ class Profiler implements Actor {
     });
     this.#runtime.onPacked(ProfileMeasured, (measured) => {
       const work = this.#works.get(measured.model);
-      if (work === undefined || work.spec.number !== measured.number) return;
+      if (work === undefined) return this.#learn(measured);
+      if (work.spec.number !== measured.number) return;
       work.note(measured);
       this.#advance(work);
     });
     this.#runtime.onPlausible(
       BatchFinished,
       plausible(() => ports.clock.now()).finished,
-      ({ thread, batchSize, run }) => {
+      ({ thread, batchSize, run, executor }) => {
         this.#runsSeen++;
-        this.#live.get(modelNumberOf(thread))?.note(ports.clock.now(), bucketOf(thread), batchSize, run);
+        const typed = { type: this.#types.of(executor), bucket: bucketOf(thread), batchSize, run };
+        this.#live.get(modelNumberOf(thread))?.note(ports.clock.now(), typed);
       },
     );
     this.#timers = [
@@ -248,7 +263,10 @@ class Profiler implements Actor {
   }
 
   /** Takes from an inventory the loaded models whose `ModelReported` was lost. */
-  #onInventory({ executor, gpus, type, models }: ExecutorInventory): void {
+  #onInventory(inventory: ExecutorInventory): void {
+    const { executor, gpus, type, models } = inventory;
+    this.#types.hear(inventory);
+    this.#measureTypes(inventory);
     if (this.#works.size === 0) return;
     const versions = new Map(models.map(({ number, version }) => [number, version]));
     for (const work of this.#works.values()) {
@@ -257,6 +275,25 @@ class Profiler implements Actor {
       work.reports.set(executor, { type, gpus, failure: "" });
       this.#advance(work);
     }
+  }
+
+  /** Asks for what a ready model takes on a type of executor that came after it was measured. */
+  #measureTypes({ executor, gpus: [gpu], type, models }: ExecutorInventory): void {
+    if (gpu === undefined || !this.#isOnDuty) return;
+    const now = this.#ports.clock.now();
+    for (const { number, version } of models) {
+      const live = this.#live.get(number);
+      if (live?.spec.version !== version || live.knows(type) || !this.#types.mayAsk(number, type, now)) continue;
+      for (let bucket = 0; bucket < Math.max(1, live.spec.buckets.length); bucket++)
+        this.#askFor(live.spec, { executor, gpu, bucket, runs: this.#config.runs });
+    }
+  }
+
+  #learn(measured: ProfileMeasured): void {
+    const live = this.#live.get(measured.number);
+    if (live?.spec.name !== measured.model || measured.failure !== "") return;
+    live.learn(measured);
+    if (live.knows(measured.type) && this.#isOnDuty) this.#refineOne(live);
   }
 
   #advanceAll(): void {
@@ -292,27 +329,25 @@ class Profiler implements Actor {
     }
     if (work.askedAt !== undefined && now - work.askedAt < ASK_AGAIN) return;
     work.askedAt = now;
-    for (const { executor, gpu, bucket } of work.missing) {
-      this.#runtime.send(executor, ProfileWanted, {
-        profiler: this.key,
-        gpu,
-        model: work.spec.name,
-        number: work.spec.number,
-        bucket,
-        batchSizes: batchSizesOf(work.spec.batchSizeMax),
-        runs: work.isTrial ? 1 : this.#config.runs,
-        budget: this.#config.budget,
-      });
-    }
+    const runs = work.isTrial ? 1 : this.#config.runs;
+    for (const { executor, gpu, bucket } of work.missing) this.#askFor(work.spec, { executor, gpu, bucket, runs });
+  }
+
+  #askFor({ name, number, batchSizeMax }: ModelSpec, { executor, gpu, bucket, runs }: Asked): void {
+    this.#runtime.send(executor, ProfileWanted, {
+      ...{ profiler: this.key, gpu, model: name, number, bucket, runs, budget: this.#config.budget },
+      batchSizes: batchSizesOf(batchSizeMax),
+    });
   }
 
   #refine(): void {
     if (!this.#isOnDuty) return;
-    const now = this.#ports.clock.now();
-    for (const live of this.#live.values()) {
-      const news = live.news(now);
-      if (news !== undefined) this.#publish(news);
-    }
+    for (const live of this.#live.values()) this.#refineOne(live);
+  }
+
+  #refineOne(live: LiveProfiles): void {
+    const news = live.news(this.#ports.clock.now(), this.#types.serving(live.spec.number));
+    if (news !== undefined) this.#publish(news);
   }
 
   get #isOnDuty(): boolean {

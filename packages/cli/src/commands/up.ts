@@ -3,12 +3,13 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { type ListedModel, ModelRegistry } from "@tutti/client";
 import type { NatsConnection } from "@tutti/bus-nats";
-import { ScalingAdvised, StatsReported, subjectsOf } from "@tutti/protocol";
+import { type PlanReport, ScalingAdvised, StatsReported, subjectsOf } from "@tutti/protocol";
 import { FrameReader } from "@tutti/wire";
 import { type AgentOptions, startAgent } from "@tutti/host/agent";
 import { openConnection } from "@tutti/admin/cluster";
 import type { LoadableModel } from "@tutti/admin/models";
 import { hasTaskset } from "@tutti/host/parts";
+import { usageError } from "@tutti/admin";
 import { checkPipelines } from "@tutti/host/pipelines";
 import {
   type PlannedRole,
@@ -21,6 +22,7 @@ import {
   Autoscaler,
   planCluster,
   Deployment,
+  Divider,
   readModelSources,
   JAEGER_VARIABLE,
   startJaeger,
@@ -32,11 +34,14 @@ import {
   parseUpOptions,
 } from "@tutti/host/up";
 import { StopSignal } from "@tutti/host";
+import { emulatedOnHalves, readOnHalves } from "../plan/halves.ts";
 
 /** Profiling a model on a busy machine takes seconds, and there may be many. */
 const SERVED_MS = 300_000;
 
 const STATE_RETRY_MS = 5_000;
+/** Time limit for the processes of an accelerator's halves to become ready. */
+const SPLIT_MS = 60_000;
 
 /** `tutti up`: runs everything on one machine until Ctrl-C, and leaves nothing behind. */
 export async function up(flags: UpFlags): Promise<void> {
@@ -86,8 +91,10 @@ export async function up(flags: UpFlags): Promise<void> {
     ending.push(() => agent.stop());
     const scaling = autoscalerOf(options, planned, deployment, announcer);
     if (scaling !== undefined) ending.push(() => Promise.resolve(scaling.close()));
+    const divider = await dividerOf(options, { planned, deployment, announcer, loadable });
+    if (divider !== undefined) ending.push(() => Promise.resolve(divider.close()));
     const start = (): Promise<void> => deployment.start(planned);
-    const work = serve({ options, loadable, announcer, nats, stop, start, scaling });
+    const work = serve({ options, loadable, announcer, nats, stop, start, scaling, divider });
     ending.push(() => work.catch(() => undefined)); // it closes its connection before the server stops
     await stop.orUntil(Promise.race([work, deployment.broken]));
   } finally {
@@ -142,6 +149,33 @@ function autoscalerOf(
   return new Autoscaler({ supervisor, names, min: autoscale.min, gpusEach, say });
 }
 
+interface Dividing {
+  readonly planned: readonly PlannedRole[];
+  readonly deployment: Deployment;
+  readonly announcer: Announcer;
+  readonly loadable: readonly LoadableModel[];
+}
+
+/** @throws {CommandError} no executor can be split, or the input is faulty */
+async function dividerOf(
+  { divide }: UpOptions,
+  { planned, deployment, announcer, loadable }: Dividing,
+): Promise<Divider | undefined> {
+  if (divide === false) return undefined;
+  const executors = planned.filter(({ role }) => role === "executor");
+  const names = executors.filter(({ splittable }) => splittable !== undefined).map(({ name }) => name);
+  const whole = executors.find(({ splittable }) => splittable === undefined);
+  if (whole !== undefined) throw usageError(`--divide: ${whole.name} can't be split: ${whole.unsplittable}`);
+  const known = divide === true ? emulatedOnHalves(loadable.map(({ model }) => model)) : await readOnHalves(divide);
+  return new Divider({
+    ...{ known, names },
+    isSplit: (name) => deployment.parts?.isSplit(name) === true,
+    split: (name, size) =>
+      deployment.processManager.perform("split", name, { size, readyMs: SPLIT_MS, report: () => undefined }),
+    say: (event, text, fields) => announcer.say(event, text, { ...fields }),
+  });
+}
+
 interface Serving {
   readonly options: UpOptions;
   /** Emptied once they are loaded, so that their files are not kept in memory. */
@@ -151,6 +185,7 @@ interface Serving {
   readonly stop: StopSignal;
   readonly start: () => Promise<void>;
   readonly scaling: Autoscaler | undefined;
+  readonly divider: Divider | undefined;
 }
 
 async function serve(serving: Serving): Promise<void> {
@@ -177,7 +212,7 @@ async function serve(serving: Serving): Promise<void> {
     // Little is allocated from now on, and the start's garbage would stay for hours (infra/setup passes --expose-gc).
     globalThis.gc?.();
     const watching = watchStatus(connections, announcer);
-    const advice = followAdvice(connections, serving.scaling);
+    const advice = followAdvice(connections, serving.scaling) ?? followLoads(connections, serving.divider);
     if (options.onceReady !== undefined) await runOnce(options.onceReady, nats, options);
     else await once(stop.signal, "abort");
     watching.stop();
@@ -265,6 +300,22 @@ function followAdvice(
       plan.stop();
     },
   };
+}
+
+/** Gives the divider what the planner measures, as it reports it. */
+function followLoads({ store }: NatsConnection, divider: Divider | undefined): { stop(): void } | undefined {
+  if (divider === undefined) return undefined;
+  const registry = new ModelRegistry(store);
+  const hear = async ({ models }: PlanReport): Promise<void> => {
+    const slos = new Map((await registry.list()).map(({ spec }) => [spec.number, spec.slo]));
+    const loads = models.flatMap(({ number, name, rate, dispersion }) => {
+      const slo = slos.get(number);
+      return slo === undefined ? [] : [{ name, rate, sloMs: slo / 1_000, dispersion }];
+    });
+    await divider.hear(loads);
+  };
+  // A report that can't be completed is followed by another one in a few seconds.
+  return new PlanWatch(store, (report) => void hear(report).catch(() => undefined));
 }
 
 async function runOnce(command: string, nats: ServingNats, options: UpOptions): Promise<void> {

@@ -11,6 +11,7 @@ import {
   type Parts,
   type Stream,
   WHOLE,
+  divisionOfFractions,
   factorAt,
   greedyBestFit,
   kneeOf,
@@ -47,6 +48,15 @@ export interface FractionsResult {
   readonly neighbours: "as-they-are" | "expected";
   readonly executors: readonly { readonly executor: number; readonly parts: readonly PartResult[] }[];
   readonly models: readonly ModelResult[];
+  /** All accelerators alike, with deferred batches (docs/algorithms.md, D9); null: no model is asked for. */
+  readonly division: DivisionResult | null;
+}
+export interface DivisionResult {
+  readonly kind: "whole" | "halves";
+  /** Rates in this mix that `executors` accelerators are expected to carry. */
+  readonly wholeRps: number;
+  readonly halvesRps: number;
+  readonly executors: number;
 }
 export interface PartResult {
   readonly size: number;
@@ -117,6 +127,7 @@ export function runFractions(input: FractionsInput): FractionsRun {
       parts: parts.map((_, place) => partResult(parts, place, input)),
     })),
     models: models.map((model) => modelResult(model, names, sizes)),
+    division: divisionResult(input, found === undefined ? executorsMax : usedOf(found)),
   };
   return { result, steps };
 }
@@ -202,6 +213,12 @@ function modelResult(model: FractionModel, names: readonly string[], sizes: read
       return { size, rate: 1000 * (most?.rate ?? 0), batchSize: most?.batchSize ?? 0 };
     }),
   };
+}
+
+function divisionResult({ models, sizes, interference }: FractionsInput, executors: number): DivisionResult | null {
+  if (!sizes.includes(WHOLE / 2) || models.every(({ rate }) => rate === 0)) return null;
+  const { kind, whole, halves } = divisionOfFractions(models, executors, { interference });
+  return { kind, wholeRps: 1000 * whole.carried, halvesRps: 1000 * halves.carried, executors };
 }
 
 /** The number of whole accelerators that packing (C) needs, for comparison. */

@@ -2,7 +2,7 @@
 import { type FractionModel, type PartitionStep, WHOLE } from "@tutti/planning";
 import { renderTable } from "@tutti/admin";
 import type { FractionsInput } from "./fractions-input.ts";
-import type { FractionsResult, FractionsRun, PartResult } from "./fractions-plan.ts";
+import type { DivisionResult, FractionsResult, FractionsRun, PartResult } from "./fractions-plan.ts";
 import { bar, figure, listed, plural, share } from "./plan-text.ts";
 
 export function renderFractions(result: FractionsResult): string {
@@ -20,6 +20,15 @@ export function renderFractions(result: FractionsResult): string {
     renderTable(["accelerator", "part", "cycle", "occupied", "", "models"], rows),
   ];
   return lines.join("\n");
+}
+
+/** The rates that deferred batches carry on accelerators that are all alike, for comparison with the plan. */
+export function renderDivision(division: DivisionResult | null): string[] {
+  if (division === null) return [];
+  const { kind, wholeRps, halvesRps, executors } = division;
+  const rates = `halves ${figure(halvesRps)} r/s of this mix, whole ones ${figure(wholeRps)}`;
+  const order = kind === "halves" ? "; `tutti up --divide` halves them" : "";
+  return ["", `With deferred batches ${plural(executors, "accelerator")} carry, all as ${rates} (D9)${order}.`];
 }
 
 /** Smaller factors would print as 1. */

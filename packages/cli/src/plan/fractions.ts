@@ -3,7 +3,7 @@ import { CommandError, EXIT } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { type FractionsInput, readFractionsInput } from "./fractions-input.ts";
 import { type FractionsResult, runFractions } from "./fractions-plan.ts";
-import { explainFractions, renderFractions } from "./fractions-text.ts";
+import { explainFractions, renderDivision, renderFractions } from "./fractions-text.ts";
 import { readReport } from "./live.ts";
 import { type LiveRates, type ServedModel, liveText, withLiveRates } from "./live-rates.ts";
 import type { PlanFlags } from "./plan-file.ts";
@@ -24,7 +24,8 @@ export async function planFractions(path: string, flags: FractionsFlags): Promis
   const told = live === undefined ? result : { ...result, live };
   deliver(flags, {
     result: told,
-    text: () => [renderFractions(result), ...remarksOn(input, live, result)].join("\n"),
+    text: () =>
+      [renderFractions(result), ...renderDivision(result.division), ...remarksOn(input, live, result)].join("\n"),
     explain: () => explainFractions(input, run),
     page: () => fractionsPage(result),
   });

@@ -32,7 +32,7 @@ test(
       subclusters:
         "kind feasible objective relativeObjective rateGap memoryGapMb imbalance rateMax memoryMaxMb moved moveCost budget greedy before subClusters models",
       fractions:
-        "kind feasible used executorsMax wholeExecutors greedyExecutors interference splits order neighbours executors models",
+        "kind feasible used executorsMax wholeExecutors greedyExecutors interference splits order neighbours executors models division",
       scale: "kind feasible windows gpusMean badRate",
       query: "kind feasible sloMs rate fits stages planned even",
     };

@@ -2,15 +2,19 @@ import type { LatencyTable } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
 
 /**
- * Latency L(b, p) on a part of an emulated accelerator with known l(b) (docs/algorithms.md, D6, σ = 1). The cost that
- * doesn't depend on the batch size stays the same, and the rest takes 1/p as long.
+ * Latency L(b, p) on a part of an emulated accelerator with known l(b) (docs/algorithms.md, D6). What a batch costs
+ * whatever its size stays the same; each item's share of the rest takes 1/p as long, unless the batch leaves so much of
+ * the whole accelerator idle that the part is enough. Item and fixed cost are read from the largest batches, which fill
+ * it: a table that begins flat is one of small batches that don't.
  *
  * @param part - in percent
  */
 export function latencyOnPart(table: LatencyTable, batchSize: number, part: number): Micros {
-  const whole = table.latency(batchSize);
-  const [alone, most] = [table.latency(1), table.latency(table.batchSizeMax)];
-  const perItem = table.batchSizeMax > 1 ? (most - alone) / (table.batchSizeMax - 1) : alone;
-  const fixed = Math.max(0, alone - perItem);
-  return Math.ceil(fixed + ((whole - fixed) * 100) / part - 1e-6) as Micros;
+  const { batchSizeMax: most } = table;
+  const full = table.latency(most);
+  const step = most > 1 ? full - table.latency(most - 1) : full;
+  const perItem = Math.min(step, full / most);
+  const fixed = full - perItem * most;
+  const filled = fixed + (perItem * batchSize * 100) / part;
+  return Math.max(table.latency(batchSize), Math.ceil(filled - 1e-6)) as Micros;
 }

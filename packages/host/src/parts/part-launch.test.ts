@@ -65,3 +65,13 @@ test("an emulated part takes as long as the whole for what a batch costs whateve
   const lone = LatencyTable.fromPoints([{ batchSize: 1, latency: micros(5_000) }]);
   expect(latencyOnPart(lone, 1, 20)).toBe(25_000);
 });
+
+test("small batches that leave half of an emulated accelerator idle take as long on a half (D6)", () => {
+  // be of D6: β 3, α 0.25 ms, and a request fills a tenth of an accelerator.
+  const whole = (b: number): number => 3_000 + (250 * b) / Math.min(1, 0.1 * b);
+  const onPart = (b: number, p: number): number => 3_000 + (250 * b) / Math.min(p, 0.1 * b);
+  const points = Array.from({ length: 32 }, (_, i) => ({ batchSize: i + 1, latency: micros(whole(i + 1)) }));
+  const table = LatencyTable.fromPoints(points);
+  for (const b of [1, 4, 5, 6, 10, 11, 32])
+    for (const p of [20, 50, 80]) expect(latencyOnPart(table, b, p)).toBe(Math.ceil(onPart(b, p / 100)));
+});

@@ -7,6 +7,7 @@ import {
   type LoadOutcome,
 } from "@tutti/ports/engine";
 import { LatencyTable } from "@tutti/profile";
+import type { Micros } from "@tutti/units";
 import { latencyOnPart } from "../parts/part-latency.ts";
 
 export interface EmulationOptions {
@@ -21,16 +22,18 @@ export interface EmulationOptions {
  */
 export function createEmulatedEngine(clock: Clock, { jitter, part }: EmulationOptions): Engine {
   const tables = new Map<string, readonly LatencyTable[]>();
+  const latencyOf = (model: string, bucket: number, batchSize: number): Micros | undefined => {
+    const table = tables.get(model)?.[bucket];
+    return table && latencyOnPart(table, batchSize, part);
+  };
   const engine = new EmulatedEngine({
     clock,
-    latency: (model, bucket, batchSize) => {
-      const table = tables.get(model)?.[bucket];
-      return table && latencyOnPart(table, batchSize, part);
-    },
+    latency: latencyOf,
     ...(jitter !== undefined && { jitter }),
   });
   return {
     type: part === 100 ? engine.type : `${engine.type}-${part}`,
+    latencyOf,
     load(model: EngineModel, done: (outcome: LoadOutcome) => void) {
       const { name, profile = [], batchSizeMax } = model.spec;
       tables.set(

@@ -60,6 +60,11 @@ export class Deployment {
     });
   }
 
+  /** Splits accelerators; undefined before `start`. */
+  get parts(): PartSwitch | undefined {
+    return this.#parts;
+  }
+
   /** For this host's agent, through which operators control the processes. */
   get processManager(): ProcessManager {
     const parts = (): PartSwitch | undefined => this.#parts;

@@ -42,9 +42,12 @@ export function isSpareIn(
 export class PlanWatch {
   #placement: Placement | undefined;
   #report: PlanReport | undefined;
+  readonly #onReport: (report: PlanReport) => void;
   readonly #watches: readonly { stop(): void }[];
 
-  constructor(store: Store) {
+  /** @param onReport - called with every new report of the planner */
+  constructor(store: Store, onReport: (report: PlanReport) => void = () => undefined) {
+    this.#onReport = onReport;
     this.#watches = [PLACEMENT_KEY, REPORT_KEY].map((watched) =>
       store.watch(BUCKET.plan, watched, {
         onEntry: ({ key, value }) => this.#onEntry(key, value),
@@ -65,6 +68,8 @@ export class PlanWatch {
 
   #onEntry(key: string, value: Uint8Array): void {
     if (key === PLACEMENT_KEY) this.#placement = readJson(value, isPlacement) ?? this.#placement;
-    if (key === REPORT_KEY) this.#report = readJson(value, isPlanReport) ?? this.#report;
+    if (key !== REPORT_KEY) return;
+    const report = readJson(value, isPlanReport);
+    if (report !== undefined) this.#onReport((this.#report = report));
   }
 }

@@ -29,6 +29,7 @@ export interface UpFlags {
   readonly executors?: string;
   readonly cores?: string;
   readonly autoscale?: string;
+  readonly divide?: string | true;
   readonly epoch?: string;
   readonly budgetShare?: string;
   readonly layout?: string;
@@ -93,6 +94,11 @@ export interface UpOptions {
   readonly coresEach?: number | undefined;
   /** Bounds on the executors' processes, whose number follows the planner's advice. */
   readonly autoscale: { readonly min: number; readonly max: number } | undefined;
+  /**
+   * Whether accelerators run as halves while that carries more. A path: an input of `tutti plan fractions`, with
+   * latencies on halves; true: emulated executors know theirs.
+   */
+  readonly divide: string | boolean;
   /** Period of the planner's load balancing. */
   readonly epoch: Micros;
   /** Share of all models' memory that the planner may move in an epoch only to balance loads. */
@@ -172,6 +178,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     executors,
     coresEach,
     autoscale,
+    divide: divideOf(flags, subClusters),
     epoch: parseEpoch(flags.epoch),
     budgetShare: parseBudgetShare(flags.budgetShare),
     ...layoutOf(flags),
@@ -259,6 +266,17 @@ function autoscaleOf({ autoscale, executors, emulatedExecutors, gpus }: UpFlags)
       `--gpus ${gpus}: with --autoscale ${autoscale} a multiple of ${max}, since executors have as many accelerators each`,
     );
   return { min, max };
+}
+
+function divideOf({ divide, autoscale, emulate }: UpFlags, subClusters: number): string | boolean {
+  if (divide === undefined) return false;
+  if (autoscale !== undefined) throw usageError("--divide and --autoscale don't go together yet");
+  if (subClusters > 1) throw usageError("--divide and --sub-clusters don't go together yet");
+  if (divide === true && emulate === undefined)
+    throw usageError(
+      "--divide needs the models' latencies on halves: `tutti profile --interference --out measured.yaml`, then --divide measured.yaml",
+    );
+  return divide;
 }
 
 function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {

@@ -4,6 +4,8 @@
  * ranker still gives the next one that is free to the most urgent batch.
  */
 import { type PoolCapacity, type PooledModel, poolCapacity } from "../pools/pool-capacity.ts";
+import { type Interference, factorBeside } from "./interference.ts";
+import { type FractionModel, WHOLE } from "./model.ts";
 
 export interface Division {
   readonly kind: "whole" | "halves";
@@ -37,4 +39,34 @@ export function divisionOf(
   const gain = current === "whole" ? DIVISION_GAIN : REUNION_GAIN;
   const isBetter = halves.carried > 0 && halves.carried >= gain * whole.carried;
   return { kind: isBetter ? "halves" : "whole", whole, halves };
+}
+
+const HALF = 50;
+
+/** A model of gpulet's plans, with the dispersion of its arrivals where that is known; 1 where not. */
+export type DivisibleFraction = FractionModel & { readonly dispersion?: number };
+
+/** `divisionOf` for models of gpulet's plans: rates in requests per ms; a model without requests doesn't count. */
+export function divisionOfFractions(
+  models: readonly DivisibleFraction[],
+  count: number,
+  { interference, current }: { readonly interference?: Interference | undefined; readonly current?: Division["kind"] },
+): Division {
+  const besides = models.filter(({ rate }) => rate > 0);
+  const asked = models.map((model): DivisibleModel => {
+    const own = { model, size: HALF };
+    const factors =
+      interference && besides.map((other) => factorBeside(interference, own, { model: other, size: HALF }));
+    const { rate, slo, dispersion = 1 } = model;
+    const profile = tableOf(model, WHOLE, 1);
+    return { share: rate, slo, dispersion, profile, half: tableOf(model, HALF, Math.max(1, ...(factors ?? []))) };
+  });
+  return divisionOf(asked, count, current);
+}
+
+function tableOf({ batchMax, latency }: FractionModel, size: number, factor: number): PooledModel["profile"] {
+  const byBatchSize = Float64Array.from({ length: batchMax + 1 }, (_, b) =>
+    b === 0 ? Infinity : factor * latency(b, size),
+  );
+  return { byBatchSize, batchSizeMax: batchMax };
 }

@@ -7,7 +7,7 @@
  */
 import type { LatencyTable } from "@tutti/profile";
 
-/** Times in µs. */
+/** Times in one unit, µs or ms; rates are in requests per that. */
 export interface PooledModel {
   /** Requests of this model among those of all. Shares are relative to one another; 0: no requests. */
   readonly share: number;
@@ -18,7 +18,7 @@ export interface PooledModel {
   readonly profile: Pick<LatencyTable, "byBatchSize" | "batchSizeMax">;
 }
 
-/** Rates in requests per µs, all models together. */
+/** Rates of all models together. */
 export interface PoolCapacity {
   /** 0: a model can't meet its SLO even alone. */
   readonly carried: number;
@@ -52,7 +52,6 @@ export function poolCapacity(models: readonly PooledModel[], count: number): Poo
 export const slackOf = ({ slo, profile }: Omit<PooledModel, "share">): number => slo - profile.byBatchSize[1]!;
 
 interface Runs {
-  /** Per µs. */
   readonly rate: number;
   readonly time: number;
 }

@@ -142,9 +142,13 @@ export class ScalingPlanner {
     const millis = recent.reduce((sum, look) => sum + look.millis, 0);
     return this.#models.map(({ slo }, i): Demand => {
       const arrived = recent.reduce((sum, { arrivals }) => sum + arrivals[i]!, 0);
-      const dispersion = dispersionOf(this.#looks.map(({ arrivals }) => arrivals[i]!));
-      return { rate: millis > 0 ? arrived / millis : 0, work: this.#work[i]!, slo, dispersion };
+      return { rate: millis > 0 ? arrived / millis : 0, work: this.#work[i]!, slo, dispersion: this.dispersion(i) };
     });
+  }
+
+  /** Variance over mean of the arrivals of a model in a look, by its place. */
+  dispersion(model: number): number {
+    return dispersionOf(this.#looks.map(({ arrivals }) => arrivals[model]!));
   }
 
   /** Work that is certain despite the randomness of so short a time (SP1). */
@@ -154,7 +158,7 @@ export class ScalingPlanner {
     let variance = 0;
     for (let i = 0; i < this.#models.length; i++) {
       const arrived = looks.reduce((sum, { arrivals }) => sum + arrivals[i]!, 0);
-      const dispersion = dispersionOf(this.#looks.map(({ arrivals }) => arrivals[i]!));
+      const dispersion = this.dispersion(i);
       work += (arrived * this.#work[i]!) / millis;
       variance += arrived * dispersion * (this.#work[i]! / millis) ** 2;
     }

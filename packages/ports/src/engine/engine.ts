@@ -13,6 +13,11 @@ export interface Engine {
    * The first run of each shape takes longer than those after it, so an executor runs every one once before it serves.
    */
   readonly cold?: boolean;
+  /**
+   * Run time of a loaded model's batches where it is known without running any: of emulated accelerators. Absent or
+   * undefined: it is measured.
+   */
+  latencyOf?(model: string, bucket: number, batchSize: number): Micros | undefined;
   /** Checks the file's sha256, then makes the model ready to run. Loading a name again replaces it. */
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void;
   /** Batches of it that are queued still run. */
