@@ -3,6 +3,7 @@ export { type WorkedModel, workPerRequest } from "./placement/model-work.ts";
 export * from "./placement/placement-problem.ts";
 export { bytesText } from "./placement/placement-texts.ts";
 export { isSamePlace, planPlacement } from "./placement/plan-placement.ts";
+export { type PooledModel, poolCapacity } from "./pools/pool-capacity.ts";
 export * from "./rollout/ramp.ts";
 export * from "./scaling/scaling-advisor.ts";
 export * from "./scaling/scaling-planner.ts";

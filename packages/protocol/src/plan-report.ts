@@ -23,6 +23,12 @@ const ReportedSubCluster = schema.record({
   memoryBytes: amount,
   gpus: schema.whole(0, GPUS_MAX),
   gpusIdeal: amount,
+  /**
+   * Rate that it is expected to carry of the mix that it serves (docs/algorithms.md, D9), and the model that waits for
+   * too long beyond it. Absent: nothing is asked for; or work is the limit.
+   */
+  carriedRps: schema.optional(amount),
+  waits: schema.optional(schema.text(NAME_LENGTH_MAX)),
 });
 export type ReportedSubCluster = Static<typeof ReportedSubCluster>;
 
@@ -54,6 +60,8 @@ export const isPlanReport = schema.record({
   /** Epoch of the placement that the report is about. */
   epoch: schema.count,
   subClusters: reported(ReportedSubCluster),
+  /** Rate that all accelerators would carry as one sub-cluster; absent: they are one. */
+  undividedRps: schema.optional(amount),
   models: reported(ReportedModel),
   executors: reported(ReportedExecutor),
   /** Moves that would balance loads better, and wait for room. */

@@ -1,4 +1,4 @@
-import { workPerRequest } from "@tutti/planning/live";
+import { type PooledModel, workPerRequest } from "@tutti/planning/live";
 import { LatencyTable } from "@tutti/profile";
 import { type ProfilePoints, memoryOf } from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
@@ -18,6 +18,8 @@ export interface MeasuredModel {
   /** Accelerator time per request in ms. */
   readonly workMs: number;
   readonly load: ModelLoad;
+  /** Its buckets with their profiles and rates, for the expected capacity; none before it was measured. */
+  readonly shares: readonly Omit<PooledModel, "dispersion">[];
 }
 
 const NO_LOAD: ModelLoad = { rate: 0, latestRate: 0, ok: 0, bad: 0, infeasible: 0 };
@@ -34,7 +36,8 @@ export function measureModels(
   return Array.from(models, (model) => {
     const { number, name, slo } = model.spec;
     const load = byModel.get(number) ?? NO_LOAD;
-    const workMs = workOf(model, load.rate, bucketShares(threads, number, Math.max(1, model.spec.buckets.length)));
+    const byBucket = bucketShares(threads, number, Math.max(1, model.spec.buckets.length));
+    const workMs = workOf(model, load.rate, byBucket);
     return {
       number,
       name,
@@ -44,6 +47,7 @@ export function measureModels(
       sloMs: slo / 1_000,
       workMs,
       load,
+      shares: pooledShares(model, load.rate, byBucket),
     };
   }).sort((a, b) => a.number - b.number);
 }
@@ -57,6 +61,17 @@ function workOf({ spec, status }: CatalogModel, rate: number, shares: readonly n
     const mean = table(status?.means[bucket]) ?? profile;
     return sum + share * workPerRequest({ profile, mean, slo: spec.slo, rate: rate * share });
   }, 0);
+}
+
+function pooledShares(
+  { spec, status }: CatalogModel,
+  rate: number,
+  byBucket: readonly number[],
+): MeasuredModel["shares"] {
+  return byBucket.flatMap((bucketShare, bucket) => {
+    const profile = tableOf(status?.profiles[bucket] ?? spec.profile?.[bucket], spec.batchSizeMax);
+    return profile === undefined ? [] : [{ share: rate * bucketShare, slo: spec.slo, profile }];
+  });
 }
 
 /** Cache of latency tables. A table takes longer to make than to ask, and a profile stays for minutes. */

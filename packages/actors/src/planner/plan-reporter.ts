@@ -7,6 +7,7 @@ import {
   type ScalingAdvised,
 } from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
+import { expectedCapacity } from "./expected-capacity.ts";
 import type { MeasuredModel } from "./measured-models.ts";
 
 /** Bound of the reasons kept: the last one of each model and accelerator, and of those the newest. */
@@ -48,10 +49,14 @@ export function reportOf(seen: {
   const leftOut = new Map(
     plan.reasons.filter(({ text }) => text.startsWith("is left out")).map((one) => [one.about, one.text]),
   );
+  const capacity = expectedCapacity(models, plan, dispersionOf);
   return {
     at,
     epoch,
-    subClusters: plan.loads.slice(0, REPORTED_MAX).map(({ models: _, ...load }) => load),
+    subClusters: plan.loads
+      .slice(0, REPORTED_MAX)
+      .map(({ models: _, ...load }) => ({ ...load, ...capacity.bySubCluster.get(load.subCluster) })),
+    ...(capacity.undividedRps !== undefined && { undividedRps: capacity.undividedRps }),
     models: models
       .toSorted((a, b) => b.work - a.work || a.number - b.number)
       .slice(0, REPORTED_MAX)

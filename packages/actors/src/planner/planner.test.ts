@@ -1,3 +1,5 @@
+import { poolCapacity } from "@tutti/planning/live";
+import { LatencyTable } from "@tutti/profile";
 import { BUCKET, PLACEMENT_KEY } from "@tutti/protocol";
 import { millis, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
@@ -64,6 +66,29 @@ test("rates that drift apart move a model in two steps: loaded where it goes bef
     model?.next === undefined ? model?.subCluster : `${model.subCluster}>${model.next}`,
   );
   expect([...new Set(steps)].slice(-3)).toEqual(["main", "main>b", "b"]);
+});
+
+test("the report says what each sub-cluster is expected to carry of its mix, and all accelerators undivided", () => {
+  const scene = settled(4, 4, ["main", "b"]);
+  for (const number of [1, 2, 3, 4]) scene.rates.set(number, { rate: 40, badPercent: 0 });
+  scene.model(5, { latencyMs: 60 });
+  scene.run(seconds(60));
+  // Two accelerators each, and runs of 10 ms within 100 ms: 200 r/s, less room for swings.
+  const profile = LatencyTable.fromPoints([{ batchSize: 1, latency: millis(10) }]);
+  const pool = [1, 2, 3, 4].map(() => ({ share: 1, slo: millis(100), dispersion: 1, profile }));
+  const rps = (models: number, gpus: number): number => 1e6 * poolCapacity(pool.slice(0, models), gpus).carried;
+  expect(rps(2, 2)).toBeGreaterThan(100);
+  expect(rps(2, 2)).toBeLessThan(190);
+  const { subClusters, undividedRps } = scene.report!;
+  for (const { carriedRps, waits } of subClusters)
+    expect([Math.round(carriedRps!), waits]).toEqual([Math.round(rps(2, 2)), undefined]);
+  expect(undividedRps).toBeCloseTo(rps(4, 4), 0);
+  // A model that everybody waits for.
+  scene.rates.set(5, { rate: 1, badPercent: 0 });
+  scene.run(seconds(30));
+  const place = scene.models[5]!;
+  const crowded = scene.report!.subClusters.find(({ subCluster }) => subCluster === place)!;
+  expect(crowded.carriedRps).toBeLessThan(rps(2, 2));
 });
 
 test("accelerators follow the work, and stay where it is even", () => {

@@ -59,9 +59,9 @@ test("people read it in sentences and tables", () => {
     .toBe(`Plan 12, made 4 s ago (seen 1 s ago): 3 models and 3 accelerators
 Advice: 5 accelerators, 2 more; 12 % bad, 3 % idle
 
-sub-cluster  r/s  work  accelerators  its share  memory  models
-main         300   1.5             1        1.2  3 GB    resnet and ocr
-b            400   1.5             2        1.8  2 GB    vad
+sub-cluster  r/s  carries  work  accelerators  its share  memory  models
+main         300        -   1.5             1        1.2  3 GB    resnet and ocr
+b            400        -   1.5             2        1.8  2 GB    vad
 
 model   served in  next    r/s  work  memory
 resnet  main               300   1.5  1 GB
@@ -84,4 +84,20 @@ test("without a plan everything belongs to main, and a plan without a report is 
   expect(bare).toMatchObject({ feasible: true, seenS: null, advice: null });
   expect(renderLivePlan(bare)).toContain("model 2  main       → b");
   expect(renderLivePlan(bare)).toContain("no planner has said what it sees");
+});
+
+test("what sub-clusters are expected to carry is beside their rates, and what dividing them costs below", () => {
+  const [main, b] = report.subClusters;
+  const subClusters = [
+    { ...main!, carriedRps: 350, waits: "ocr" },
+    { ...b!, carriedRps: 1_200 },
+  ];
+  const text = (undividedRps: number): string =>
+    renderLivePlan(livePlan(placement, { ...report, subClusters, undividedRps }, 100e6));
+  // main is full at 350 of its 300 r/s, and then the whole has 7/6 of its rate.
+  expect(text(1_500)).toContain(`sub-cluster  r/s  carries               work  accelerators  its share  memory  models
+main         300  350 (then ocr waits)   1.5             1        1.2  3 GB    resnet and ocr
+b            400  1,200                  1.5             2        1.8  2 GB    vad
+Undivided these accelerators carry 1,500 r/s of this mix, in 2 sub-clusters 817: fewer sub-clusters carry more.`);
+  expect(text(850)).toContain("carry 850 r/s of this mix, in 2 sub-clusters 817.");
 });

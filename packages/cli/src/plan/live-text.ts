@@ -40,18 +40,38 @@ function adviceText({ advice }: LivePlan): string | undefined {
   return `Advice: ${plural(gpus + change, "accelerator")}, ${what}; ${share(badRate)} bad, ${share(idleShare)} idle`;
 }
 
-function loads({ subClusters, current }: LivePlan): string {
+function loads({ subClusters, current, undividedRps }: LivePlan): string {
   const rows = subClusters
     .filter(({ gpus, subCluster }) => gpus > 0 || current.models.some((model) => model.subCluster === subCluster))
-    .map(({ subCluster, rate, work, memoryBytes, gpus, gpusIdeal }) => [
-      ...[subCluster, figure(rate), figure(work), String(gpus), figure(gpusIdeal), bytesText(memoryBytes)],
+    .map((load) => [
+      ...[load.subCluster, figure(load.rate), carriedText(load), figure(load.work), String(load.gpus)],
+      ...[figure(load.gpusIdeal), bytesText(load.memoryBytes)],
       listed(
-        current.models.filter((model) => model.subCluster === subCluster).map(({ model }) => model),
+        current.models.filter(({ subCluster }) => subCluster === load.subCluster).map(({ model }) => model),
         8,
       ),
     ]);
-  return renderTable(["sub-cluster", "r/s", "work", "accelerators", "its share", "memory", "models"], rows);
+  const head = ["sub-cluster", "r/s", "carries", "work", "accelerators", "its share", "memory", "models"];
+  return [renderTable(head, rows), ...divisionText(subClusters, undividedRps)].join("\n");
 }
+
+/** `1,488 (then le waits)`. */
+const carriedText = ({ carriedRps, waits }: Pick<LivePlan["subClusters"][number], "carriedRps" | "waits">): string =>
+  carriedRps === undefined ? "-" : `${figure(carriedRps)}${waits === undefined ? "" : ` (then ${waits} waits)`}`;
+
+/** The cost of being divided: the sub-cluster that is fullest limits all others. */
+function divisionText(subClusters: LivePlan["subClusters"], undividedRps: number | null): string[] {
+  if (undividedRps === null) return [];
+  const used = subClusters.filter(({ rate }) => rate > 0);
+  const rate = used.reduce((sum, one) => sum + one.rate, 0);
+  const dividedRps = Math.min(...used.map((one) => (rate * (one.carriedRps ?? 0)) / one.rate));
+  const advice = dividedRps < DIVIDED_LEAST * undividedRps ? ": fewer sub-clusters carry more" : "";
+  return [
+    `Undivided these accelerators carry ${figure(undividedRps)} r/s of this mix, in ${used.length} sub-clusters ${figure(dividedRps)}${advice}.`,
+  ];
+}
+/** Share of what an undivided cluster carries below which a division is worth a remark. */
+const DIVIDED_LEAST = 0.9;
 
 function models({ current, next }: LivePlan): string {
   const { rows, more } = cutRows(

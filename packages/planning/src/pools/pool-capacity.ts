@@ -30,7 +30,7 @@ export interface PoolCapacity {
 const WAIT_MAX = 0.01;
 /** Standard deviations of a normal distribution above which a hundredth of it lies. */
 const SWING = 2.326;
-const BISECTIONS = 50;
+const BISECTIONS = 30;
 
 /** @param count - of accelerators */
 export function poolCapacity(models: readonly PooledModel[], count: number): PoolCapacity {
@@ -42,17 +42,21 @@ export function poolCapacity(models: readonly PooledModel[], count: number): Poo
   if (impossible >= 0) return { carried: 0, waits: models.indexOf(used[impossible]!) };
 
   const most = count / pool.reduce((sum, model) => sum + model.share * leastPerRequest(model), 0);
-  const byWork = largest(most, (rate) => workOf(pool, rate, count) <= count);
-  const carried = largest(byWork, (rate) => mostWaiting(pool, rate, count).share <= WAIT_MAX);
-  const waits = carried < byWork ? used[mostWaiting(pool, carried, count).model]! : undefined;
-  return { carried, waits: waits && models.indexOf(waits) };
+  const byWork = largest(most, (rate) => workOf(pool, runsOf(pool, rate, count)) <= count);
+  // The model that can wait for the least time finds most of the runs too long.
+  const hasty = pool.reduce((least, one, i) => (slackOf(one) < slackOf(pool[least]!) ? i : least), 0);
+  const slack = slackOf(pool[hasty]!);
+  const carried = largest(byWork, (rate) => waitingShare(runsOf(pool, rate, count), slack, count) <= WAIT_MAX);
+  return { carried, waits: carried < byWork ? models.indexOf(used[hasty]!) : undefined };
 }
 
 /** Time for which a request that runs alone can wait; negative: none. */
 export const slackOf = ({ slo, profile }: Omit<PooledModel, "share">): number => slo - profile.byBatchSize[1]!;
 
+/** Batches of one model: their rate, that of their requests, and how long each runs. */
 interface Runs {
   readonly rate: number;
+  readonly requests: number;
   readonly time: number;
 }
 
@@ -73,40 +77,29 @@ function runsOf(pool: readonly PooledModel[], rate: number, count: number): read
       if (isInTime(middle)) size = middle;
       else over = middle;
     }
-    return { rate: own / size, time: byBatchSize[size]! };
+    return { rate: own / size, requests: own, time: byBatchSize[size]! };
   });
 }
 
 /** Accelerators that are needed in all but a hundredth of moments: the work of an SLO's time, as of a normal law. */
-function workOf(pool: readonly PooledModel[], rate: number, count: number): number {
+function workOf(pool: readonly PooledModel[], runs: readonly Runs[]): number {
   let [mean, variance] = [0, 0];
-  for (const [i, run] of runsOf(pool, rate, count).entries()) {
-    const { share, slo, dispersion } = pool[i]!;
+  for (const [i, run] of runs.entries()) {
+    const { slo, dispersion } = pool[i]!;
     const work = run.rate * run.time;
     mean += work;
-    variance += (dispersion * work * work) / (rate * share * slo);
+    variance += (dispersion * work * work) / (run.requests * slo);
   }
   return mean + SWING * Math.sqrt(variance);
 }
 
 /**
- * The model of which the largest share finds no accelerator in time. One that runs something of length t at a random
+ * Share of requests of this slack that find no accelerator in time. One that runs something of length t at a random
  * moment ends it within the slack s but for a share (t − s)/t of the run; all of them are taken as independent.
  */
-function mostWaiting(
-  pool: readonly PooledModel[],
-  rate: number,
-  count: number,
-): { readonly model: number; readonly share: number } {
-  const runs = runsOf(pool, rate, count);
-  let most = { model: 0, share: 0 };
-  for (const [model, one] of pool.entries()) {
-    const slack = slackOf(one);
-    const busy = runs.reduce((sum, run) => sum + run.rate * Math.max(0, run.time - slack), 0);
-    const share = Math.min(1, busy / count) ** count;
-    if (share > most.share) most = { model, share };
-  }
-  return most;
+function waitingShare(runs: readonly Runs[], slack: number, count: number): number {
+  const busy = runs.reduce((sum, run) => sum + run.rate * Math.max(0, run.time - slack), 0);
+  return Math.min(1, busy / count) ** count;
 }
 
 const leastPerRequest = ({ profile: { byBatchSize, batchSizeMax } }: PooledModel): number => {

@@ -1,0 +1,51 @@
+import { LatencyTable } from "@tutti/profile";
+import { gpuId, millis } from "@tutti/units";
+import { expect, test } from "vitest";
+import { expectedCapacity } from "./expected-capacity.ts";
+import type { MeasuredModel } from "./measured-models.ts";
+
+const profile = LatencyTable.affine({ alpha: 1_000, beta: 5_000, batchSizeMax: 8 });
+function measured(number: number, rate: number): MeasuredModel {
+  const load = { rate, latestRate: rate, ok: rate, bad: 0, infeasible: 0 };
+  const shares = [{ share: rate, slo: millis(100), profile }];
+  return { number, name: `m${number}`, rate, work: 0, memoryBytes: 0, sloMs: 100, workMs: 0, load, shares };
+}
+const planned = (count: number, subCluster: (number: number) => string) => ({
+  models: Array.from({ length: count }, (_, i) => ({ number: i + 1, subCluster: subCluster(i + 1) })),
+  loads: ["main", "b"].map((name) => ({
+    ...{ subCluster: name, models: 0, rate: 0, work: 0, memoryBytes: 0, gpus: 2, gpusIdeal: 2 },
+    key: gpuId(0),
+  })),
+});
+const isPoisson = (): number => 1;
+
+test("a sub-cluster without requests carries nothing that could be told, and the other one isn't divided", () => {
+  const { bySubCluster, undividedRps } = expectedCapacity(
+    [measured(1, 10), measured(2, 0)],
+    planned(2, (n) => (n === 1 ? "main" : "b")),
+    isPoisson,
+  );
+  expect(bySubCluster.get("main")?.carriedRps).toBeGreaterThan(500);
+  expect([bySubCluster.get("b"), undividedRps]).toEqual([{}, undefined]);
+});
+
+test("bursts leave less to carry", () => {
+  const carriedAt = (dispersion: number): number =>
+    expectedCapacity(
+      [measured(1, 10)],
+      planned(1, () => "main"),
+      () => dispersion,
+    ).bySubCluster.get("main")!.carriedRps!;
+  expect(carriedAt(10)).toBeLessThan(0.9 * carriedAt(1));
+});
+
+test("of more models than are looked at nothing is expected", () => {
+  const at = (count: number) =>
+    expectedCapacity(
+      Array.from({ length: count }, (_, i) => measured(i + 1, 1)),
+      planned(count, (n) => (n % 2 === 0 ? "main" : "b")),
+      isPoisson,
+    );
+  expect(at(256).undividedRps).toBeGreaterThan(0);
+  expect(at(257)).toEqual({ bySubCluster: new Map(), undividedRps: undefined });
+});
