@@ -64,7 +64,8 @@ test("one that is held loads and is ready, but runs nothing until it is let go; 
 test.each(["tells", "is measured"] as const)(
   "a type of executor that comes later is planned as it is, and plans follow those that are left: one that %s",
   (how) => {
-    /** The second accelerator takes twice as long. */
+    /** Batch sizes by accelerator; the second one takes twice as long. */
+    const sizes: [number[], number[]] = [[], []];
     const wrapEngine = (engine: Engine, gpu: number): Engine => {
       const latencyOf = (_: string, __: number, batchSize: number) => millis(2 * (4 + batchSize));
       return {
@@ -73,11 +74,13 @@ test.each(["tells", "is measured"] as const)(
         load: (model, done) => engine.load(model, done),
         unload: (name, done) => engine.unload(name, done),
         stop: (done) => engine.stop(done),
-        run: (batch, done) =>
+        run: (batch, done) => {
+          sizes[gpu]!.push(batch.batchSize);
           engine.run(batch, (outcome) => {
             if (gpu === 0 || outcome.kind === "failed") return done(outcome);
             cluster.later(outcome.run, () => done({ ...outcome, run: micros(2 * outcome.run) }));
-          }),
+          });
+        },
       };
     };
     const cluster = new VirtualCluster({ seed: 1, gpus: 1, executors: 1, batchers: 1, wrapEngine });
@@ -105,6 +108,17 @@ test.each(["tells", "is measured"] as const)(
       executorTypes: ["emulated", "slower"],
       byType: [{ type: "emulated" }, { type: "slower" }],
     });
+    // While both serve, a batch is formed for the one that runs it.
+    sizes[0].length = sizes[1].length = 0;
+    const together = cluster.load("m", { rate: 850, duration: seconds(4), sloMs: 40 });
+    const mean = (all: readonly number[]): number => all.reduce((sum, size) => sum + size, 0) / all.length;
+    expect([sizes[0].length > 50, sizes[1].length > 20]).toEqual([true, true]);
+    // As planned with the slowest it would be 1.04.
+    expect(mean(sizes[0]) / mean(sizes[1])).toBeGreaterThan(1.08);
+    cluster.run(seconds(1));
+    const lost = together.filter(({ outcomes }) => outcomes[0]?.status !== "ok").length;
+    expect(lost / together.length).toBeLessThan(0.01);
+
     cluster.drain("executor-0");
     cluster.run(seconds(3));
     // Even the first batches on it are in time, since they are planned with its own latencies.

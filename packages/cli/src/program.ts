@@ -302,7 +302,10 @@ function addCompare(program: Command): void {
     .option("--goodput", "find each one's goodput too: the highest rate with at most 1 % bad for every model")
     .option("--random <n>", "instead of a scenario: so many random mixes, from --seed on (1000), by goodput")
     .option("--parts", "random: mixes of models that leave part of an accelerator idle")
-    .option("--rivals <a,b,c>", "random: the policies among which the best rival is looked for (default: twelve)")
+    .option(
+      "--rivals <a,b,c>",
+      "random: the policies among which the best rival is looked for (default: twelve; with --parts five)",
+    )
     .option("--html <out.html>", "draw them side by side: a page that needs nothing else")
     .option("--json", "print JSON")
     .addHelpText("after", SCENARIOS)

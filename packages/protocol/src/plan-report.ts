@@ -38,7 +38,10 @@ const ReportedModel = schema.record({
   rate: amount,
   work: amount,
   memoryBytes: amount,
-  /** Variance over mean of its requests in a second: 1 for Poisson arrivals. Absent: not measured yet. */
+  /**
+   * Variance over mean of its requests in a second, 1 until three seconds are known: 1 is also that of Poisson
+   * arrivals.
+   */
   dispersion: schema.optional(amount),
 });
 export type ReportedModel = Static<typeof ReportedModel>;

@@ -47,13 +47,13 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   model.isGrowable = b < model.batchSizeMax && b === model.queue.size;
   if (b === 0) return;
   const head = model.queue.head()!;
-  const { latencies, batchSizeMax } = model;
+  const { latencies, profile, batchSizeMax } = model;
   model.latest = (head.deadline - latencies[b]!) as Instant;
   model.expectedRun = latencies[b]! as Micros;
   model.frontrun =
     b === batchSizeMax
       ? ALWAYS
-      : ((head.deadline - latencies[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
+      : ((head.deadline - profile.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
   if (model.policy.kind === "deferred") model.awaited = model.frontrun;
   else {
     const { frontrun, latest } = model;

@@ -1,4 +1,5 @@
-import type { Instant, Micros } from "@tutti/units";
+import type { LatencyTable } from "@tutti/profile";
+import type { GpuId, Instant, Micros } from "@tutti/units";
 import type { DispatchedBatch, RefusalCause, Request } from "./messages.ts";
 import type { ModelThreadConfig } from "./model-thread-state.ts";
 
@@ -17,6 +18,8 @@ export interface ClusterOptions {
   readonly listener?: ClusterListener;
   /** Real duration of a batch; the expected one when left out. */
   readonly runTime?: (batch: DispatchedBatch, begin: Instant) => Micros;
+  /** Latencies of a model, by its index, on an accelerator where they are its own. Default: as planned. */
+  readonly ownProfile?: (model: number, gpu: GpuId) => LatencyTable | undefined;
   /** Reports every offer to the ranker at once, not only those that are due. It changes no decision. */
   readonly tellsAll?: boolean;
 }

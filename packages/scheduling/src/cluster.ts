@@ -62,6 +62,7 @@ export class Cluster {
 
   readonly #listener: ClusterListener;
   readonly #runTime: ((batch: DispatchedBatch, begin: Instant) => Micros) | undefined;
+  readonly #ownProfile: ClusterOptions["ownProfile"];
   readonly #sinks: readonly ModelSink[];
   readonly #indexOf = new Map<ThreadId, number>();
   /** Invalidation timers by model; never later than the model wants, but perhaps earlier. */
@@ -78,11 +79,12 @@ export class Cluster {
   /** By model: the position of its next request in the slice. */
   readonly #nextOf: Uint32Array;
 
-  constructor({ models, gpus, ctrl, listener, runTime, tellsAll = false }: ClusterOptions) {
+  constructor({ models, gpus, ctrl, listener, runTime, ownProfile, tellsAll = false }: ClusterOptions) {
     this.models = models.map((config) => createModelThread({ ...config, epoch: EPOCH }));
     this.rank = createRankThread({ epoch: EPOCH, ctrl: ctrl ?? models[0]!.ctrl, gpusMax: gpus });
     this.#listener = listener ?? {};
     this.#runTime = runTime;
+    this.#ownProfile = ownProfile;
     this.#sinks = this.models.map((_, i) => new ModelSink(this, i));
     for (const [i, model] of this.models.entries()) this.#indexOf.set(model.thread, i);
     this.#lookahead = new Lookahead(models.length);
@@ -287,7 +289,7 @@ export class Cluster {
 
   #grant(grant: Grant): void {
     const index = this.#indexOf.get(grant.thread)!;
-    gpuGranted(this.models[index]!, this.now, grant, this.#sinks[index]!);
+    gpuGranted(this.models[index]!, this.now, grant, this.#sinks[index]!, this.#ownProfile?.(index, grant.gpu));
     this.#rearm(index);
   }
 

@@ -86,7 +86,8 @@ export type ModelEvent =
   /** Cancelled, or its deadline timer fired: removed without an answer if still queued. */
   | { kind: "request-withdrawn"; at: Instant; ingress: ActorKey; seq: RequestSeq }
   | { kind: "ingress-lost"; at: Instant; ingress: ActorKey }
-  | { kind: "gpu-granted"; at: Instant; grant: Grant }
+  /** `own`: latencies on that accelerator where they are known; as planned where not. */
+  | { kind: "gpu-granted"; at: Instant; grant: Grant; own?: LatencyTable }
   /** The time `nextWakeAt(model)` was reached. */
   | { kind: "clock-reached"; at: Instant }
   /** The batch's requests go back into the queue (T4). */

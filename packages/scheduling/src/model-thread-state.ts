@@ -78,6 +78,7 @@ export class ModelThread {
 
   profile: LatencyTable;
   dynamic: DynamicPart | undefined;
+  /** l(b) of the batch that is being formed: as planned, or while a grant is taken those on its accelerator. */
   latencies: Float64Array;
   batchSizeMax: number;
   epoch: number;

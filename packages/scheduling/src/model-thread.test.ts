@@ -64,7 +64,7 @@ function thread(more: Partial<ModelThreadConfig> = {}) {
         request: { ...ids, ...times, app: 0, size: 0 } satisfies Request,
       });
     },
-    grant: (at: number, o: Partial<Grant> = {}) => {
+    grant: (at: number, o: Partial<Grant> = {}, own?: LatencyTable) => {
       const grant: Grant = {
         ...{
           thread: MODEL,
@@ -83,7 +83,7 @@ function thread(more: Partial<ModelThreadConfig> = {}) {
           ...o,
         },
       };
-      send({ kind: "gpu-granted", at: at as Instant, grant });
+      send({ kind: "gpu-granted", at: at as Instant, grant, ...(own !== undefined && { own }) });
     },
     tick: (at: number) => send({ kind: "clock-reached", at: at as Instant }),
   };
@@ -102,6 +102,25 @@ test("a grant is answered after its batch and before the next offer, which has a
   expect(batches[0]!.requests.map((r) => r.seq)).toEqual([1, 2]);
   expect(answers).toEqual([{ used: true, freeAt: 11_000, offerSeq: offers.at(-2)!.offerSeq }]);
   expect(offers.at(-1)!.offerSeq).toBeGreaterThan(answers[0]!.offerSeq);
+});
+
+test("on a faster accelerator than planned more requests run in the same time, and it is free when they end", () => {
+  const slow = LatencyTable.affine({ alpha: 1000, beta: 5000, batchSizeMax: 8 });
+  const fast = LatencyTable.affine({ alpha: 250, beta: 1250, batchSizeMax: 8 });
+  const story = (own?: LatencyTable) => {
+    const { arrive, grant, batches, answers, model } = thread({ profile: slow });
+    for (let seq = 1; seq <= 6; seq++) arrive(0, seq);
+    grant(4000, {}, own);
+    expect(model.latencies).toBe(slow.byBatchSize);
+    const { startAt, expectedRun, requests, latest } = batches[0]!;
+    return { startAt, expectedRun, size: requests.length, latest, freeAt: answers[0]!.freeAt };
+  };
+  expect(story()).toEqual({ startAt: 4000, expectedRun: 8000, size: 3, latest: 4000, freeAt: 12_000 });
+  expect(story(fast)).toEqual({ startAt: 4000, expectedRun: 2750, size: 6, latest: 9250, freeAt: 6750 });
+  // One that is slower than planned, or whose largest batches are unknown, gets the batch as planned.
+  const slower = LatencyTable.affine({ alpha: 2000, beta: 5000, batchSizeMax: 8 });
+  const short = LatencyTable.affine({ alpha: 250, beta: 1250, batchSizeMax: 4 });
+  for (const own of [slower, short]) expect(story(own)).toEqual(story());
 });
 
 test.for([

@@ -53,7 +53,7 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
     case "ingress-lost":
       return ingressLost(model, event.at, event.ingress, out);
     case "gpu-granted":
-      return gpuGranted(model, event.at, event.grant, out);
+      return gpuGranted(model, event.at, event.grant, out, event.own);
     case "clock-reached":
       return modelClockReached(model, event.at, out);
     case "batch-refused":
@@ -140,7 +140,14 @@ export function modelClockReached(model: ModelThread, at: Instant, out: ModelEff
 }
 
 /** Forms the batch now, for this accelerator, from the requests that are queued now (late binding). A4, Grant. */
-export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: ModelEffects): void {
+/**
+ * Takes a grant (A3). Offers are planned with the slowest accelerators, so that any may be granted; the batch is then
+ * formed for the one that is. A faster one takes more requests in the same time, and is free again when its own run
+ * ends.
+ *
+ * @param own - latencies on that accelerator; ignored where they are longer than planned. Default: as planned
+ */
+export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: ModelEffects, own?: LatencyTable): void {
   advance(model, at);
   if (!obey(model, grant)) return;
   model.scarcityOfOthers = grant.scarcity;
@@ -149,8 +156,11 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   const base = Math.max(at, Math.min(grant.sentAt, at) + model.ctrl) as Instant;
   const isPlanned = headBefore === model.offeredHead && grant.offerSeq >= model.headOfferSeq;
   model.keptHead = isPlanned ? headBefore : undefined; // M7
-  if (!model.inFlightBatches.isFull(at)) choose(model, base, grant.freeAt, out);
-  else model.batchSize = 0;
+  if (!model.inFlightBatches.isFull(at)) {
+    if (own !== undefined && isFaster(own, model)) model.latencies = own.byBatchSize;
+    choose(model, base, grant.freeAt, out);
+    model.latencies = model.profile.byBatchSize;
+  } else model.batchSize = 0;
 
   const b = model.batchSize;
   if (b === 0) answer(model, grant, false, Math.max(at, grant.freeAt) as Instant, out);
@@ -164,6 +174,18 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
     answer(model, grant, true, (startAt + expectedRun) as Instant, out);
   }
   update(model, out);
+}
+
+/**
+ * Whether a batch takes no longer than planned. On a slower accelerator requests would be dropped that others can
+ * serve.
+ */
+function isFaster({ byBatchSize, batchSizeMax }: LatencyTable, { profile, batchSizeMax: most }: ModelThread): boolean {
+  return (
+    batchSizeMax >= most &&
+    byBatchSize[1]! <= profile.byBatchSize[1]! &&
+    byBatchSize[most]! <= profile.byBatchSize[most]!
+  );
 }
 
 function noteWait(model: ModelThread, grant: Grant, batchSize: number): void {

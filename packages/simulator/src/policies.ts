@@ -5,6 +5,7 @@ import { baselines } from "./baselines/index.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimClusterFactory } from "./simulated-cluster.ts";
 import { inSubClusters, splitOf } from "./sub-clusters.ts";
+import { inPools } from "./parts/accelerator-types.ts";
 import { onHalvesWherePaid } from "./parts/halves.ts";
 import { TuttiCluster } from "./tutti-cluster.ts";
 
@@ -14,17 +15,23 @@ import { TuttiCluster } from "./tutti-cluster.ts";
  */
 const DEFAULT = { policy: { kind: "adaptive" }, gather: "target", knows: "distributions" } as const;
 
+/** Parameters of the default policy that say how accelerators are divided. */
+const DIVISIONS: readonly string[] = ["whole", "halves", "pools"];
+
 type FromParameter = (parameter: string | undefined) => SimClusterFactory;
 
 const own: Readonly<Record<string, FromParameter>> = {
   default: (parameter) => {
     const isPreference = parameter === "latency" || parameter === "accelerators";
-    if (!isPreference && parameter !== undefined && parameter !== "whole" && parameter !== "halves") {
-      const known = "'latency' or 'accelerators' (what it prefers), 'whole' or 'halves' (how it divides accelerators)";
+    if (!isPreference && parameter !== undefined && !DIVISIONS.includes(parameter)) {
+      const known =
+        "'latency' or 'accelerators' (what it prefers), 'whole' or 'halves' (how it divides accelerators), 'pools' (a static split by their types)";
       throw new Error(`policy 'default' takes ${known}, but was given '${parameter}'`);
     }
     const asked = isPreference ? parameter : undefined;
-    return (options) => new TuttiCluster(options, { ...DEFAULT, prefer: asked ?? options.prefer ?? "latency" });
+    const create: SimClusterFactory = (options) =>
+      new TuttiCluster(options, { ...DEFAULT, prefer: asked ?? options.prefer ?? "latency" });
+    return parameter === "pools" ? inPools(create) : create;
   },
   deferred: gathering({ kind: "deferred" }),
   eager: gathering({ kind: "eager" }),

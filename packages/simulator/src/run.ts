@@ -47,7 +47,7 @@ export function simulate(scenario: Scenario, options: RunOptions = {}): Simulati
 export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): DetailedRun {
   if (scenario.planner !== undefined) return simulatePlanned(scenario, options);
   if (scenario.pipelines !== undefined) return simulatePipelined(scenario, options);
-  const { models, gpus, gather, prefer, network, noise, seed, interference } = scenario;
+  const { models, gpus, types, gather, prefer, network, noise, seed, interference } = scenario;
   const judge = new Judge(scenario);
   const { listener } = options;
   const create = options.cluster ?? clusterOf(scenario);
@@ -55,6 +55,7 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     models,
     shares: meanShares(scenario),
     gpus,
+    ...(types !== undefined && { types }),
     gather,
     ...(prefer !== undefined && { prefer }),
     network,

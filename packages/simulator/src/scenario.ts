@@ -38,6 +38,8 @@ export interface Scenario {
   readonly planner?: PlannerOptions;
   /** Standstills and slow runs. Default: every run takes as long as its profile says. */
   readonly noise?: Noise;
+  /** Types of accelerators, in the order of their ids; `gpus` are all together. Default: all are alike. */
+  readonly types?: readonly AcceleratorType[];
   /** Number of parts into which models and accelerators are split, each with a scheduler of its own. Default: 1. */
   readonly subClusters?: number;
   /**
@@ -45,6 +47,13 @@ export interface Scenario {
    * not at all.
    */
   readonly interference?: Interference;
+}
+
+export interface AcceleratorType {
+  readonly name: string;
+  readonly gpus: number;
+  /** Times as long as the models' profiles that runs take there; at least 1. */
+  readonly times: number;
 }
 
 /** Models in stages, requested like a model: one request, one answer, one SLO. */

@@ -7,7 +7,7 @@ import type { Preference } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
 import type { ArrivedRequest } from "./arrived-request.ts";
 import type { Noise } from "./noise.ts";
-import type { Network, ScenarioModel } from "./scenario.ts";
+import type { AcceleratorType, Network, ScenarioModel } from "./scenario.ts";
 
 export interface SimRequest {
   /** 1, 2, 3 … in order of arrival over all models; within a slice (SimSlice) in its order. */
@@ -80,6 +80,8 @@ export interface SimClusterOptions {
    */
   readonly shares?: readonly number[];
   readonly gpus: number;
+  /** Types of the accelerators, in the order of their ids. Default: all are alike. */
+  readonly types?: readonly AcceleratorType[];
   readonly gather: "target" | "head";
   /** Preference of the default policy. Default: "latency". */
   readonly prefer?: Preference;

@@ -4,22 +4,13 @@
  *
  *   SC1. Models are placed by packages/planning, so that sub-clusters have the same work; accelerators go with the
  *        work, at least one each.
- *   SC2. Events of all sub-clusters are reported in the order of time.
  */
 import { placeModels } from "@tutti/planning";
-import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
+import { assert } from "@tutti/units";
 import { modelWork } from "./model-work.ts";
 import type { Scenario } from "./scenario.ts";
-import {
-  type ElasticCluster,
-  type SimBatch,
-  type SimClusterFactory,
-  type SimClusterOptions,
-  type SimListener,
-  type SimRequest,
-  type SteppedCluster,
-  isElastic,
-} from "./simulated-cluster.ts";
+import { type SimClusterFactory, isElastic } from "./simulated-cluster.ts";
+import { SteppedClusters, renumbered } from "./stepped-clusters.ts";
 
 const PROPOSALS = 100_000;
 
@@ -78,89 +69,21 @@ function dealt(count: number, parts: Float64Array): number[] {
   return given;
 }
 
-/** @throws Error for a policy that can't be stopped between two events */
+/** @throws Error for a policy that plans for the whole cluster */
 export function inSubClusters({ clusterOf, gpus }: SubClusterSplit, create: SimClusterFactory): SimClusterFactory {
-  return (options) => new SubClusters({ clusterOf, gpus }, create, options);
-}
-
-class SubClusters implements SteppedCluster {
-  readonly #clusterOf: ArrayLike<number>;
-  readonly #clusters: readonly ElasticCluster[];
-  /** Time of the next event of each sub-cluster. */
-  readonly #next: Float64Array;
-  #now: Instant = ALWAYS;
-
-  constructor(split: SubClusterSplit, create: SimClusterFactory, options: SimClusterOptions) {
-    this.#clusterOf = split.clusterOf;
+  return (options) => {
     const count = { batches: 0 };
     let firstGpu = 0;
-    this.#clusters = split.gpus.map((gpus, own) => {
+    const clusters = gpus.map((ownGpus, own) => {
       const listener = renumbered(options.listener, firstGpu, count);
-      firstGpu += gpus;
+      firstGpu += ownGpus;
       // Each sub-cluster has a place for every model, so that models keep their numbers; only its own models get
       // requests.
-      const shares = options.shares?.map((share, i) => (split.clusterOf[i] === own ? share : 0));
-      const cluster = create({ ...options, ...(shares !== undefined && { shares }), gpus, listener });
+      const shares = options.shares?.map((share, i) => (clusterOf[i] === own ? share : 0));
+      const cluster = create({ ...options, ...(shares !== undefined && { shares }), gpus: ownGpus, listener });
       if (!isElastic(cluster)) throw new Error("sub-clusters are for Tutti's own policies");
       return cluster;
     });
-    this.#next = new Float64Array(this.#clusters.length).fill(NEVER);
-  }
-
-  arrive(request: SimRequest): void {
-    if (request.arrivedAt > this.#now) this.#runWhile((next) => next < request.arrivedAt);
-    if (request.arrivedAt > this.#now) this.#now = request.arrivedAt;
-    const own = this.#clusterOf[request.model]!;
-    this.#clusters[own]!.arrive(request);
-    this.#next[own] = this.#clusters[own]!.nextAt();
-  }
-
-  runUntilIdle(): void {
-    this.#runWhile((next) => next < NEVER);
-  }
-  nextAt(): Instant {
-    return this.#next[this.#first()]! as Instant;
-  }
-  runUntil(at: Instant): void {
-    this.#runWhile((next) => next <= at);
-    if (at > this.#now) this.#now = at;
-  }
-  withdraw(request: SimRequest, at: Instant): boolean {
-    const own = this.#clusterOf[request.model]!;
-    const isGone = this.#clusters[own]!.withdraw?.(request, at) === true;
-    this.#next[own] = this.#clusters[own]!.nextAt();
-    return isGone;
-  }
-
-  #first(): number {
-    let first = 0;
-    for (let i = 1; i < this.#next.length; i++) if (this.#next[i]! < this.#next[first]!) first = i;
-    return first;
-  }
-  /** Runs sub-clusters in the order of their events (SC2). */
-  #runWhile(isDue: (next: number) => boolean): void {
-    for (let first = this.#first(); isDue(this.#next[first]!); first = this.#first()) {
-      if (this.#next[first]! > this.#now) this.#now = this.#next[first]! as Instant;
-      this.#clusters[first]!.runUntil(this.#now);
-      this.#next[first] = this.#clusters[first]!.nextAt();
-    }
-  }
-}
-
-/** Renumbers accelerators and batches of a sub-cluster, so that no two sub-clusters share a number. */
-function renumbered(listener: SimListener, firstGpu: number, count: { batches: number }): SimListener {
-  const told = new Map<number, SimBatch>();
-  return {
-    dispatched: (batch, at) => {
-      const own = { ...batch, id: ++count.batches, gpu: firstGpu + batch.gpu };
-      told.set(batch.id, own);
-      listener.dispatched?.(own, at);
-    },
-    refused: (request, cause, at) => listener.refused(request, cause, at),
-    finished: (batch, begin, end, completed) => {
-      const own = told.get(batch.id)!;
-      told.delete(batch.id);
-      listener.finished(own, begin, end, completed);
-    },
+    return new SteppedClusters(clusters, ({ model }) => clusterOf[model]!);
   };
 }

@@ -18,6 +18,7 @@ import { type Instant, type Micros, micros, modelNumberOf, threadId } from "@tut
 import { ArrivedRequest, EarlierRequest } from "./arrived-request.ts";
 import { dynamicRunTime, longestOf, percentileProfile } from "./dynamic/dynamic-load.ts";
 import { profileOfLoad } from "./dynamic/load-profile.ts";
+import { typedModels } from "./parts/accelerator-types.ts";
 import { LatencyTable } from "@tutti/profile";
 import { type Noise, NoiseSource, plannedRun } from "./noise.ts";
 import type { Network, ScenarioModel } from "./scenario.ts";
@@ -72,10 +73,12 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   #isPlain = true;
 
   constructor(
-    { models, gpus, network, noise, seed, listener }: SimClusterOptions,
+    { models: alike, gpus, types, network, noise, seed, listener }: SimClusterOptions,
     tuning: Tuning | ((slo: Micros) => Tuning),
   ) {
     const delays = plannedDelays(network);
+    const typed = types && typedModels(alike, types);
+    const models = typed?.models ?? alike;
     this.#listener = listener;
     this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
     this.#respond = delays.respond;
@@ -93,6 +96,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
         ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning, noise),
         ...{ thread: threadId(i, 0), term: 1, epoch: 1, slo: model.slo, ...delays },
       })),
+      ...(typed !== undefined && { ownProfile: typed.ownProfile }),
       ...((noise !== undefined || models.some(({ runs, dynamic }) => runs !== undefined || dynamic !== undefined)) && {
         runTime: (batch: DispatchedBatch, begin: Instant) => {
           const alone = undisturbedRun(models[modelNumberOf(batch.thread)]!, batch);

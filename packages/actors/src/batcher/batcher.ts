@@ -243,6 +243,10 @@ class Batcher implements Actor {
     });
   }
 
+  #typeOf({ executor, gpu }: Pick<GpuGranted, "executor" | "gpu">): string | undefined {
+    return this.#runtime.registry.get(executor)?.gpus?.find((state) => state.gpu === gpu)?.type;
+  }
+
   #listen(): void {
     const { reader } = this.#runtime;
     const { arrival: isArrival, grant: isGrant, finished: isFinished } = plausible(() => this.#now());
@@ -263,7 +267,8 @@ class Batcher implements Actor {
       this.#router.noteGrant(entry, grant, sender);
       entry.grants++;
       entry.grantLagUs += between(this.#dispatcher.dueAt(grant), at);
-      this.#step(entry, { kind: "gpu-granted", at, grant });
+      const own = this.#modelThreads.ownProfile(grant.thread, () => this.#typeOf(grant));
+      this.#step(entry, { kind: "gpu-granted", at, grant, ...(own !== undefined && { own }) });
     });
     this.#runtime.onPlausible(BatchFinished, isFinished, (finished, sender) => this.#onFinished(finished, sender));
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {

@@ -11,9 +11,10 @@ import {
 } from "@tutti/protocol";
 import { LatencyTable } from "@tutti/profile";
 import { type DynamicProfile, type ModelEvent, createModelThread } from "@tutti/scheduling";
-import { type Instant, type Micros, micros } from "@tutti/units";
+import { type ThreadId, type Instant, type Micros, micros } from "@tutti/units";
 import type { CatalogModel } from "../runtime/catalog.ts";
 import { reserve } from "../runtime/reserve.ts";
+import { OwnProfiles } from "./own-profiles.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import type { ArrivalOrder } from "./arrival-order.ts";
 import type { BatcherConfig } from "./batcher.ts";
@@ -50,6 +51,7 @@ export class ModelThreads {
   readonly #options: ModelThreadsOptions;
   #threadsStarted = 0;
   /** The term under which each model's threads were started last (BATCHER-1). */
+  readonly #ownProfiles = new OwnProfiles();
   readonly #startedUnder = new Map<number, number>();
   /** Measurements of earlier owners of models, kept until the threads start. */
   readonly #handedOn = new Map<number, ModelOffered>();
@@ -86,6 +88,7 @@ export class ModelThreads {
       const dynamic = this.#dynamicOf(model, bucket);
       if (profile === undefined) continue;
       this.#startThread({ spec, bucket, profile, dynamic, term, seed });
+      this.#ownProfiles.note(threadOf(spec, bucket), bucket, model.status, profile);
       this.#options.selector.setVariation(threadOf(spec, bucket), variationOf(model, bucket));
     }
   }
@@ -97,6 +100,7 @@ export class ModelThreads {
       dispatcher.forgetThread(entry.id); // The dispatcher needs the entry to find the thread's leader.
       threads.remove(entry);
       order.forgetThread(entry.id);
+      this.#ownProfiles.forget(entry.id);
     }
   }
 
@@ -106,8 +110,15 @@ export class ModelThreads {
       const profile = this.#profileOf(model, entry.bucket);
       const dynamic = this.#dynamicOf(model, entry.bucket);
       this.#options.selector.setVariation(entry.id, variationOf(model, entry.bucket));
-      if (profile !== undefined) this.#options.step(entry, { kind: "profile-changed", at, profile, dynamic });
+      if (profile === undefined) continue;
+      this.#ownProfiles.note(entry.id, entry.bucket, model.status, profile);
+      this.#options.step(entry, { kind: "profile-changed", at, profile, dynamic });
     }
+  }
+
+  /** Latencies of a thread on the granted accelerator; undefined: as planned. */
+  ownProfile(thread: ThreadId, typeOf: () => string | undefined): LatencyTable | undefined {
+    return this.#ownProfiles.of(thread, typeOf);
   }
 
   /** Updates the delays that threads plan with to the present measurements. */

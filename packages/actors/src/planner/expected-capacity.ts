@@ -2,7 +2,7 @@ import { type PlacementPlan, type PooledModel, poolCapacity } from "@tutti/plann
 import type { PlanReport } from "@tutti/protocol";
 import type { MeasuredModel } from "./measured-models.ts";
 
-/** Bound of the models whose capacity is computed: more would hold up the messages of its process. */
+/** Bound of the models' buckets whose capacity is computed: more would hold up the messages of its process. */
 const POOLED_MAX = 256;
 
 type ReportedCapacity = Pick<PlanReport["subClusters"][number], "carriedRps" | "waits">;
@@ -23,7 +23,8 @@ export function expectedCapacity(
   dispersionOf: (number: number) => number | undefined,
 ): ExpectedCapacity {
   const asked = models.filter(({ rate }) => rate > 0);
-  if (asked.length > POOLED_MAX) return { bySubCluster: new Map(), undividedRps: undefined };
+  if (asked.reduce((sum, { shares }) => sum + shares.length, 0) > POOLED_MAX)
+    return { bySubCluster: new Map(), undividedRps: undefined };
   const placeOf = new Map(plan.models.map(({ number, subCluster }) => [number, subCluster]));
   const capacityOf = (own: readonly MeasuredModel[], gpus: number): ReportedCapacity => {
     const pool = own.flatMap((model) => {

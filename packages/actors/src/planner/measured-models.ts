@@ -1,6 +1,6 @@
 import { type PooledModel, workPerRequest } from "@tutti/planning/live";
 import { LatencyTable } from "@tutti/profile";
-import { type ProfilePoints, memoryOf } from "@tutti/protocol";
+import { type ModelStatus, type ProfilePoints, memoryOf } from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
 import type { CatalogModel } from "../runtime/catalog.ts";
 import type { ClusterState } from "./cluster-state.ts";
@@ -22,6 +22,7 @@ export interface MeasuredModel {
   readonly shares: readonly Omit<PooledModel, "dispersion">[];
 }
 
+const UNSERVED: ReadonlySet<ModelStatus["state"]> = new Set(["refused", "failed", "quarantined"]);
 const NO_LOAD: ModelLoad = { rate: 0, latestRate: 0, ok: 0, bad: 0, infeasible: 0 };
 
 /** Measures the models, in the order of their numbers. */
@@ -68,6 +69,8 @@ function pooledShares(
   rate: number,
   byBucket: readonly number[],
 ): MeasuredModel["shares"] {
+  // Requests for such a model are refused at the door.
+  if (status !== undefined && UNSERVED.has(status.state)) return [];
   return byBucket.flatMap((bucketShare, bucket) => {
     const profile = tableOf(status?.profiles[bucket] ?? spec.profile?.[bucket], spec.batchSizeMax);
     return profile === undefined ? [] : [{ share: rate * bucketShare, slo: spec.slo, profile }];

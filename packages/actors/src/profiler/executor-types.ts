@@ -10,8 +10,12 @@ export class ExecutorTypes {
   /** When a model was asked about on a type, by both. */
   readonly #askedAt = new Map<string, Instant>();
 
-  hear({ executor, type, gpus, models }: ExecutorInventory): void {
+  /** @returns whether it is of another type than before, or has other models */
+  hear({ executor, type, gpus, models }: ExecutorInventory): boolean {
+    const before = this.#heard.get(executor);
     this.#heard.set(executor, { type, gpus, models });
+    if (before?.type !== type || before.models.length !== models.length) return true;
+    return models.some(({ number }, i) => number !== before.models[i]!.number);
   }
   lose(executor: ActorKey): void {
     this.#heard.delete(executor);
@@ -20,11 +24,16 @@ export class ExecutorTypes {
   of(executor: ActorKey): string | undefined {
     return this.#heard.get(executor)?.type;
   }
-  /** Types of the executors that have this model loaded. */
-  serving(modelNumber: number): ReadonlySet<string> {
+  /**
+   * Types of the executors that have this model loaded.
+   *
+   * @param lives - whether an executor that was heard is still there: one that was only heard once may have gone since
+   */
+  serving(modelNumber: number, lives: (executor: ActorKey) => boolean): ReadonlySet<string> {
     const types = new Set<string>();
-    for (const { type, models } of this.#heard.values())
-      if (models.some(({ number }) => number === modelNumber)) types.add(type);
+    for (const [executor, { type, models }] of this.#heard)
+      if (!lives(executor)) this.#heard.delete(executor);
+      else if (models.some(({ number }) => number === modelNumber)) types.add(type);
     return types;
   }
 

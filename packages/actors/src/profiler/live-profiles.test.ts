@@ -16,7 +16,7 @@ const status = { profiles: [points], means: [points], executorTypes: ["whole"] }
 const WHOLE = new Set(["whole"]);
 const alone = (run: Micros) => ({ type: "whole", bucket: 0, batchSize: 1, run });
 const live = (): LiveProfiles =>
-  new LiveProfiles(spec, status, { quantile: 0.99, window: seconds(10), newsShare: 0.05 });
+  new LiveProfiles(spec, status, { quantile: 0.99, window: seconds(10), newsShare: 0.05, overhead: millis(1) });
 
 test("slower runs are followed, by a fifth of the SLO at most, so that a model never refuses itself for good", () => {
   const profiles = live();
@@ -39,34 +39,39 @@ test("a run as long as planned is no news", () => {
   expect(profiles.news(instant(1_100_000), WHOLE)).toBeUndefined();
 });
 
-const measured = (type: string, factor: number): Pick<ProfileMeasured, "type" | "bucket" | "samples"> => {
+const measured = (type: string, factor: number): Pick<ProfileMeasured, "type" | "bucket" | "samples" | "failure"> => {
   const samples = points.map(({ batchSize, latency }) => ({ batchSize, runs: [factor * latency] }));
-  return { type, bucket: 0, samples };
+  return { type, bucket: 0, samples, failure: "" };
 };
 const latencies = (found: ModelStatus | undefined) => found?.profiles[0]?.map(({ latency }) => latency / 1_000);
 
 test("of the types that serve the slowest is planned with, as each was measured (LP1)", () => {
   const profiles = live();
-  expect([profiles.knows("whole"), profiles.knows("half")]).toEqual([true, false]);
-  profiles.learn(measured("half", 2));
-  expect(profiles.knows("half")).toBe(true);
+  expect([profiles.wants("whole", 0), profiles.wants("half", 0)]).toEqual([false, true]);
+  expect(profiles.learn(measured("half", 2))).toBe(true);
+  expect(profiles.wants("half", 0)).toBe(false);
   const both = profiles.news(instant(1_000_000), new Set(["whole", "half"]));
   expect(latencies(both)).toEqual([10, 12, 16]);
   expect(both).toMatchObject({ executorTypes: ["half", "whole"], byType: [{ type: "whole" }, { type: "half" }] });
-  expect(profiles.news(instant(1_100_000), new Set(["half"]))).toBeUndefined();
+  expect(latencies(profiles.news(instant(1_100_000), new Set(["half"])))).toEqual([10, 12, 16]);
   const again = profiles.news(instant(1_200_000), WHOLE);
   expect(latencies(again)).toEqual([5, 6, 8]);
   expect(again?.executorTypes).toEqual(["whole"]);
-  // Executors that are all away say nothing about those that come back.
-  expect(latencies(profiles.news(instant(1_300_000), new Set()))).toEqual([10, 12, 16]);
+  // Executors that are all away come back (LP2).
+  expect(profiles.news(instant(1_300_000), new Set())).toBeUndefined();
 });
 
 test("a profiler that starts anew goes on with what is stored of each type", () => {
   const first = live();
   first.learn(measured("half", 2));
   const stored = first.news(instant(1_000_000), new Set(["half"]))!;
-  const second = new LiveProfiles(spec, stored, { quantile: 0.99, window: seconds(10), newsShare: 0.05 });
-  expect(second.knows("half")).toBe(true);
+  const second = new LiveProfiles(spec, stored, {
+    quantile: 0.99,
+    window: seconds(10),
+    newsShare: 0.05,
+    overhead: millis(1),
+  });
+  expect(second.wants("half", 0)).toBe(false);
   expect(latencies(second.news(instant(2_000_000), WHOLE))).toEqual([5, 6, 8]);
 });
 
@@ -80,18 +85,46 @@ test("runs count for their type alone, and a measurement of some buckets only fo
   const buckets = new LiveProfiles(
     two,
     { ...status, profiles: [points, points], means: [points, points] },
-    { quantile: 0.99, window: seconds(10), newsShare: 0.05 },
+    { quantile: 0.99, window: seconds(10), newsShare: 0.05, overhead: millis(1) },
   );
-  buckets.learn(measured("half", 2));
-  buckets.learn({ ...measured("half", 2), bucket: 7 });
-  expect(buckets.knows("half")).toBe(false);
-  buckets.learn({ ...measured("half", 3), bucket: 1 });
-  expect(buckets.knows("half")).toBe(true);
+  expect(buckets.learn(measured("half", 2))).toBe(false);
+  expect(buckets.learn({ ...measured("half", 2), bucket: 7 })).toBe(false);
+  expect([buckets.wants("half", 0), buckets.wants("half", 1)]).toEqual([false, true]);
+  expect(buckets.learn({ ...measured("half", 3), bucket: 1 })).toBe(true);
 });
 
 test("of more types than are kept the last ones are not told apart", () => {
   const profiles = live();
   for (let i = 1; i < TYPES_MAX; i++) profiles.learn(measured(`type${i}`, 1));
-  profiles.learn(measured("one too many", 1));
-  expect([profiles.knows(`type${TYPES_MAX - 1}`), profiles.knows("one too many")]).toEqual([true, false]);
+  expect(profiles.wants("one too many", 0)).toBe(false);
+  expect(profiles.learn(measured("one too many", 1))).toBe(false);
+});
+
+test.each([
+  ["failed", { failure: "no" }],
+  ["lacks a size", { samples: [{ batchSize: 1, runs: [5_000] }] }],
+  ["has a size without runs", { samples: [1, 2, 4].map((batchSize) => ({ batchSize, runs: [] })) }],
+  ["is beyond belief", { samples: [1, 2, 4].map((batchSize) => ({ batchSize, runs: [9e15] })) }],
+])("a measurement that %s changes nothing, and isn't asked for again (LP3)", (_, wrong) => {
+  const profiles = live();
+  expect(profiles.learn({ ...measured("half", 2), ...wrong })).toBe(false);
+  expect(profiles.wants("half", 0)).toBe(false);
+  expect(profiles.news(instant(1_000_000), new Set(["whole", "half"]))).toBeUndefined();
+});
+
+test("a type that can't meet the SLO even alone doesn't count beside others that can (LP1)", () => {
+  const profiles = live();
+  profiles.learn(measured("snail", 10));
+  expect(latencies(profiles.news(instant(1_000_000), new Set(["whole", "snail"])))).toEqual([5, 6, 8]);
+  expect(latencies(profiles.news(instant(1_100_000), new Set(["snail"])))).toEqual([50, 60, 80]);
+});
+
+test("given latencies are those of whole accelerators: parts that were there first are measured", () => {
+  const given = { ...spec, profile: [points] } as ModelSpec;
+  const profiles = new LiveProfiles(
+    given,
+    { ...status, executorTypes: ["emulated", "emulated-50"] },
+    { quantile: 0.99, window: seconds(10), newsShare: 0.05, overhead: millis(1) },
+  );
+  expect([profiles.wants("emulated", 0), profiles.wants("emulated-50", 0)]).toEqual([false, true]);
 });

@@ -1,12 +1,26 @@
 import { LatencyObserver, LatencyTable } from "@tutti/profile";
-import { type ModelSpec, type ModelStatus, type ProfileMeasured, type ProfilePoints, TYPES_MAX } from "@tutti/protocol";
+import {
+  type ModelSpec,
+  type ModelStatus,
+  type ProfileMeasured,
+  type ProfilePoints,
+  SLO_US_MAX,
+  TYPES_MAX,
+} from "@tutti/protocol";
 import { type Instant, type Micros, micros } from "@tutti/units";
-import { batchSizesOf, pointsOf } from "../runtime/profile-plan.ts";
+import { batchSizesOf, pointsOf, refusalOf } from "../runtime/profile-plan.ts";
 
 /** Largest share of the SLO that live runs may add to the seed's latency in plans. */
 const INFLATION_SHARE_MAX = 0.2;
 
+/** Longest run that is believed, µs; a longer one could not be published. */
+const RUN_LONGEST = SLO_US_MAX;
+/** A type of parts of accelerators, such as `onnx-cpu-50`. */
+const PART_TYPE = /-\d+$/;
+
 export interface LiveProfileOptions {
+  /** Least time that a request needs besides its run. */
+  readonly overhead: Micros;
   readonly quantile: number;
   readonly window: Micros;
   /** A point that moved by less than this share is not published. */
@@ -26,7 +40,9 @@ interface Observed {
  * The profiles of one ready model, refined from live runs.
  *
  *   LP1. Each executor type has profiles of its own. What is published for plans is the pointwise slowest of the types
- *        that serve now, since any of them may get the batch (docs/algorithms.md, 0).
+ *        that serve now and can meet the SLO, since any of them may get the batch (docs/algorithms.md, 0).
+ *   LP2. While none of the known types serves, nothing changes: executors that are away come back.
+ *   LP3. A type is measured once; one that can't be measured is not asked again until the model's next version.
  */
 export class LiveProfiles {
   readonly spec: ModelSpec;
@@ -34,6 +50,8 @@ export class LiveProfiles {
   readonly #byType = new Map<string, Observed>();
   /** Samples of types that are being measured, by type and bucket. */
   readonly #measured = new Map<string, ProfileMeasured["samples"][]>();
+  /** Types on which a measurement failed (LP3). */
+  readonly #failed = new Set<string>();
   #published: ModelStatus;
   #hasLearned = false;
 
@@ -44,23 +62,35 @@ export class LiveProfiles {
     // A given profile is the owner's, also after a restart of the profiler; a measured one is the last published.
     const { byType, executorTypes, profiles, means } = status;
     const given = { profiles: spec.profile ?? profiles, means };
-    const types = executorTypes.length === 0 ? [""] : executorTypes;
+    // Given latencies are those of whole accelerators.
+    const types = spec.profile === undefined ? executorTypes : executorTypes.filter((type) => !PART_TYPE.test(type));
     for (const one of byType ?? types.slice(0, TYPES_MAX).map((type) => ({ ...given, type }))) this.#observe(one);
+    if (this.#byType.size === 0) this.#observe({ ...given, type: "" });
   }
 
-  /** Whether the latencies on a type are known. */
-  knows(type: string): boolean {
-    return this.#byType.has(type);
+  /** Whether a bucket on a type is still to be measured. */
+  wants(type: string, bucket: number): boolean {
+    if (this.#byType.has(type) || this.#failed.has(type)) return false;
+    return this.#byType.size + this.#measured.size < TYPES_MAX && this.#measured.get(type)?.[bucket] === undefined;
   }
 
-  /** Takes the measurement of a bucket on a type; when all buckets are there, plans count it. */
-  learn({ type, bucket, samples }: Pick<ProfileMeasured, "type" | "bucket" | "samples">): void {
-    if (this.knows(type) || this.#byType.size >= TYPES_MAX) return;
+  /**
+   * Takes the measurement of a bucket on a type; when all buckets are there, plans count it.
+   *
+   * @returns whether they do now
+   */
+  learn({ type, bucket, samples, failure }: Measured): boolean {
+    if (!this.wants(type, bucket) || bucket >= this.#bucketCount) return false;
+    if (failure !== "" || !this.#isWhole(samples)) {
+      this.#measured.delete(type);
+      if (this.#failed.size < TYPES_MAX) this.#failed.add(type);
+      return false;
+    }
     const measured = this.#measured.get(type) ?? [];
-    if (bucket < this.#bucketCount) measured[bucket] = samples;
+    measured[bucket] = samples;
     this.#measured.set(type, measured);
     const all = Array.from({ length: this.#bucketCount }, (_, i) => measured[i]);
-    if (all.some((one) => one === undefined || one.length === 0)) return;
+    if (all.some((one) => one === undefined)) return false;
     this.#measured.delete(type);
     this.#hasLearned = true;
     const { quantile } = this.#options;
@@ -69,31 +99,44 @@ export class LiveProfiles {
       profiles: all.map((one) => pointsOf(one!, { quantile })),
       means: all.map((one) => pointsOf(one!, "mean")),
     });
+    return true;
   }
 
-  /** @param run - with the executor's type; undefined: not heard yet */
+  /** Whether every size was measured, by runs that can be believed. */
+  #isWhole(samples: ProfileMeasured["samples"]): boolean {
+    const sizes = new Map(samples.map(({ batchSize, runs }) => [batchSize, runs]));
+    return batchSizesOf(this.spec.batchSizeMax).every((size) => {
+      const runs = sizes.get(size) ?? [];
+      return runs.length > 0 && runs.every((run) => run > 0 && run <= RUN_LONGEST);
+    });
+  }
+
+  /** @param run - with the executor's type; of a type that isn't known it counts for the first one */
   note(at: Instant, { type, bucket, batchSize, run }: TypedRun): void {
-    const only = this.#byType.size === 1 ? this.#byType.values().next().value : undefined;
-    const observed = type === undefined ? only : this.#byType.get(type);
+    const observed = (type === undefined ? undefined : this.#byType.get(type)) ?? this.#byType.values().next().value;
     observed?.observers[bucket]?.note(at, batchSize, run);
   }
 
   /**
    * The status to publish if something moved enough to matter to a plan; undefined otherwise.
    *
-   * @param serving - types of the executors that have the model; where none of them is known, all that are known count
+   * @param serving - types of the executors that have the model
    */
   news(at: Instant, serving: ReadonlySet<string>): ModelStatus | undefined {
     const known = [...this.#byType].filter(([type]) => serving.has(type)).map(([, observed]) => observed);
-    const counted = known.length > 0 ? known : [...this.#byType.values()];
+    if (known.length === 0 && this.#byType.size > 1) return undefined; // LP2
+    const able = known.filter((one) => refusalOf(this.spec, one.given.profiles, this.#options.overhead) === "");
+    const counted = able.length > 0 ? able : known.length > 0 ? known : [...this.#byType.values()];
     const buckets = Array.from({ length: this.#bucketCount }, (_, bucket) => bucket);
     const profiles = buckets.map((bucket) => this.#planningPoints(counted, bucket, at));
+    const types = this.#types(counted);
     const hasMoved = profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? []));
-    if (!this.#hasLearned && !hasMoved) return undefined;
+    const isOther = String(types.executorTypes) !== String(this.#published.executorTypes);
+    if (!this.#hasLearned && !hasMoved && !isOther) return undefined;
     const means = buckets.map((bucket) =>
       this.#slowest(counted, bucket, ({ observers }) => observers[bucket]!.mean(at)),
     );
-    this.#published = { ...this.#published, profiles, means, ...this.#types(counted) };
+    this.#published = { ...this.#published, profiles, means, ...types };
     this.#hasLearned = false;
     return this.#published;
   }
@@ -156,6 +199,8 @@ interface Latencies {
   readonly batchSizeMax: number;
   latency(batchSize: number): number;
 }
+
+type Measured = Pick<ProfileMeasured, "type" | "bucket" | "samples" | "failure">;
 
 export interface TypedRun {
   readonly type: string | undefined;

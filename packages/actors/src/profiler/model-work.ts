@@ -90,7 +90,17 @@ export class ModelWork {
     if (failure !== undefined) return this.status("failed", `a trial run failed: ${failure}`);
     const profiles = this.spec.buckets.map((_, bucket) => this.#points(bucket, { quantile }));
     const means = this.spec.buckets.map((_, bucket) => this.#points(bucket, "mean"));
-    return this.decide(profiles, means, overhead);
+    return { ...this.decide(profiles, means, overhead), ...this.#apart(quantile) };
+  }
+  /** Profiles by type, where the executors that have the model are unlike: some types may not have been measured. */
+  #apart(quantile: number): Pick<ModelStatus, "byType"> {
+    if (this.types.length < 2) return {};
+    const measured = [
+      ...new Set(this.measurements.flatMap(({ result }) => (result === undefined ? [] : [result.type]))),
+    ];
+    const of = (type: string, summary: { readonly quantile: number } | "mean"): ProfilePoints[] =>
+      this.spec.buckets.map((_, bucket) => this.#points(bucket, summary, type));
+    return { byType: measured.map((type) => ({ type, profiles: of(type, { quantile }), means: of(type, "mean") })) };
   }
   decide(profiles: readonly ProfilePoints[], means: readonly ProfilePoints[], overhead: Micros): ModelStatus {
     const refusal = refusalOf(this.spec, profiles, overhead);
@@ -105,10 +115,10 @@ export class ModelWork {
    * Points of l(b). If there are several executor types, the pointwise slowest counts, since any of them may get the
    * batch (docs/algorithms.md, 0).
    */
-  #points(bucket: number, summary: { readonly quantile: number } | "mean"): ProfilePoints {
+  #points(bucket: number, summary: { readonly quantile: number } | "mean", only?: string): ProfilePoints {
     const byType = new Map<string, MeasuredSize[]>();
     for (const { bucket: measured, result } of this.measurements) {
-      if (measured === bucket && result !== undefined)
+      if (measured === bucket && result !== undefined && (only ?? result.type) === result.type)
         byType.set(result.type, [...(byType.get(result.type) ?? []), ...result.samples]);
     }
     const tables = [...byType.values()].map((sizes) =>

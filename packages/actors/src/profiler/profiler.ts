@@ -61,6 +61,8 @@ export function createProfiler(ports: ActorPorts, config: ProfilerConfig, ready:
 /** Measurements are asked for again after their executor has been silent for this long. */
 const ASK_AGAIN = seconds(10);
 const TIMES_WINDOW = seconds(60);
+/** Runs measured per batch size on a type that comes later: it may serve already, and live runs refine them. */
+const TYPE_RUNS = 5;
 /**
  * Delay before a model that ended its executor is tried again. That executor may be back by then; otherwise the model
  * would take the next one while the first is away.
@@ -119,16 +121,13 @@ class Profiler implements Actor {
     this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model, before) => {
         this.#onModel(model);
-        if (before !== undefined && before.spec.number !== model.spec.number) this.#times.onGone(before.spec.number);
+        if (before !== undefined && before.spec.number !== model.spec.number) this.#forgetNumber(before.spec.number);
         this.#times.onModel(model);
       },
       onGone: (model) => {
         this.#works.delete(model.spec.name);
-        this.#live.delete(model.spec.number);
-        this.#types.forgetModel(model.spec.number);
         this.#lacking.delete(model.spec.name);
-        this.#failedIn.delete(model.spec.number);
-        this.#times.onGone(model.spec.number);
+        this.#forgetNumber(model.spec.number);
         ports.store.delete(BUCKET.profiles, model.spec.name, () => undefined);
       },
     });
@@ -173,6 +172,14 @@ class Profiler implements Actor {
     this.#runtime.close(done);
   }
 
+  /** A model is gone, or loaded anew under another number. */
+  #forgetNumber(number: number): void {
+    this.#live.delete(number);
+    this.#types.forgetModel(number);
+    this.#failedIn.delete(number);
+    this.#times.onGone(number);
+  }
+
   #onModel(model: CatalogModel): void {
     const { spec, status } = model;
     if (status?.state === "ready") {
@@ -184,6 +191,7 @@ class Profiler implements Actor {
             quantile: this.#config.quantile,
             window: this.#config.window,
             newsShare: 0.05,
+            overhead: this.#config.overhead,
           }),
         );
       return;
@@ -265,8 +273,10 @@ class Profiler implements Actor {
   /** Takes from an inventory the loaded models whose `ModelReported` was lost. */
   #onInventory(inventory: ExecutorInventory): void {
     const { executor, gpus, type, models } = inventory;
-    this.#types.hear(inventory);
+    const isOther = this.#types.hear(inventory);
     this.#measureTypes(inventory);
+    // Plans count a type before its executor serves: one that is held has its models loaded.
+    if (isOther && this.#isOnDuty) for (const { number } of models) this.#refineNumber(number);
     if (this.#works.size === 0) return;
     const versions = new Map(models.map(({ number, version }) => [number, version]));
     for (const work of this.#works.values()) {
@@ -283,17 +293,17 @@ class Profiler implements Actor {
     const now = this.#ports.clock.now();
     for (const { number, version } of models) {
       const live = this.#live.get(number);
-      if (live?.spec.version !== version || live.knows(type) || !this.#types.mayAsk(number, type, now)) continue;
-      for (let bucket = 0; bucket < Math.max(1, live.spec.buckets.length); bucket++)
-        this.#askFor(live.spec, { executor, gpu, bucket, runs: this.#config.runs });
+      if (live?.spec.version !== version) continue;
+      const wanted = live.spec.buckets.map((_, bucket) => bucket).filter((bucket) => live.wants(type, bucket));
+      if (wanted.length === 0 || !this.#types.mayAsk(number, type, now)) continue;
+      for (const bucket of wanted) this.#askFor(live.spec, { executor, gpu, bucket, runs: TYPE_RUNS });
     }
   }
 
   #learn(measured: ProfileMeasured): void {
     const live = this.#live.get(measured.number);
-    if (live?.spec.name !== measured.model || measured.failure !== "") return;
-    live.learn(measured);
-    if (live.knows(measured.type) && this.#isOnDuty) this.#refineOne(live);
+    if (live?.spec.name !== measured.model) return;
+    if (live.learn(measured) && this.#isOnDuty) this.#refineOne(live);
   }
 
   #advanceAll(): void {
@@ -345,9 +355,15 @@ class Profiler implements Actor {
     for (const live of this.#live.values()) this.#refineOne(live);
   }
 
+  #refineNumber(number: number): void {
+    const live = this.#live.get(number);
+    if (live !== undefined) this.#refineOne(live);
+  }
   #refineOne(live: LiveProfiles): void {
-    const news = live.news(this.#ports.clock.now(), this.#types.serving(live.spec.number));
-    if (news !== undefined) this.#publish(news);
+    const { name, number } = live.spec;
+    const lives = (executor: ActorKey): boolean => this.#runtime.registry.get(executor) !== undefined;
+    const news = live.news(this.#ports.clock.now(), this.#types.serving(number, lives));
+    if (news !== undefined && this.#catalog.get(name)?.spec.number === number) this.#publish(news);
   }
 
   get #isOnDuty(): boolean {

@@ -13,6 +13,7 @@ import { Sweep } from "../simulate/sweep.ts";
 export interface CompareOptions extends ScenarioFlags {
   readonly policies: string;
   readonly goodput?: boolean;
+  readonly parts?: boolean;
   readonly json?: boolean;
   readonly html?: string;
 }
@@ -26,6 +27,7 @@ const POLICIES_MAX = 64;
 
 /** `tutti compare <scenario.yaml> --policies a,b,c`: the same arrivals under each policy. */
 export async function compare(path: string | undefined, options: CompareOptions): Promise<void> {
+  if (options.parts === true) throw usageError("--parts goes with --random");
   if (path === undefined) throw usageError("name a scenario file, or --random 50 for random mixes");
   const policies = [...new Set(options.policies.split(",").map((policy) => policy.trim()))];
   if (policies.length > POLICIES_MAX) throw usageError(`--policies: ${POLICIES_MAX} are the limit`);

@@ -22,6 +22,7 @@ import {
   Autoscaler,
   planCluster,
   Deployment,
+  type DivisibleModels,
   Divider,
   readModelSources,
   JAEGER_VARIABLE,
@@ -50,6 +51,7 @@ export async function up(flags: UpFlags): Promise<void> {
   for (const name of ["TUTTI_TLS_CA", "TUTTI_TLS_CERT", "TUTTI_TLS_KEY", "TUTTI_CREDS", "TUTTI_ANSWERS_CREDS"])
     delete process.env[name];
   const { models: loadable, jitter } = await readModelSources(options);
+  const known = await onHalves(options, loadable);
   await checkPipelines(
     options.pipelines,
     loadable.map(({ model }) => model.name),
@@ -91,7 +93,7 @@ export async function up(flags: UpFlags): Promise<void> {
     ending.push(() => agent.stop());
     const scaling = autoscalerOf(options, planned, deployment, announcer);
     if (scaling !== undefined) ending.push(() => Promise.resolve(scaling.close()));
-    const divider = await dividerOf(options, { planned, deployment, announcer, loadable });
+    const divider = dividerOf(known, { planned, deployment, announcer });
     if (divider !== undefined) ending.push(() => Promise.resolve(divider.close()));
     const start = (): Promise<void> => deployment.start(planned);
     const work = serve({ options, loadable, announcer, nats, stop, start, scaling, divider });
@@ -153,20 +155,27 @@ interface Dividing {
   readonly planned: readonly PlannedRole[];
   readonly deployment: Deployment;
   readonly announcer: Announcer;
-  readonly loadable: readonly LoadableModel[];
 }
 
-/** @throws {CommandError} no executor can be split, or the input is faulty */
-async function dividerOf(
+/** @throws {CommandError} the input is faulty */
+async function onHalves(
   { divide }: UpOptions,
-  { planned, deployment, announcer, loadable }: Dividing,
-): Promise<Divider | undefined> {
+  loadable: readonly LoadableModel[],
+): Promise<DivisibleModels | undefined> {
   if (divide === false) return undefined;
+  return divide === true ? emulatedOnHalves(loadable.map(({ model }) => model)) : readOnHalves(divide);
+}
+
+/** @throws {CommandError} no executor can be split */
+function dividerOf(
+  known: DivisibleModels | undefined,
+  { planned, deployment, announcer }: Dividing,
+): Divider | undefined {
+  if (known === undefined) return undefined;
   const executors = planned.filter(({ role }) => role === "executor");
   const names = executors.filter(({ splittable }) => splittable !== undefined).map(({ name }) => name);
   const whole = executors.find(({ splittable }) => splittable === undefined);
   if (whole !== undefined) throw usageError(`--divide: ${whole.name} can't be split: ${whole.unsplittable}`);
-  const known = divide === true ? emulatedOnHalves(loadable.map(({ model }) => model)) : await readOnHalves(divide);
   return new Divider({
     ...{ known, names },
     isSplit: (name) => deployment.parts?.isSplit(name) === true,
@@ -306,15 +315,16 @@ function followAdvice(
 function followLoads({ store }: NatsConnection, divider: Divider | undefined): { stop(): void } | undefined {
   if (divider === undefined) return undefined;
   const registry = new ModelRegistry(store);
-  const hear = async ({ models }: PlanReport): Promise<void> => {
-    const slos = new Map((await registry.list()).map(({ spec }) => [spec.number, spec.slo]));
+  const hear = async ({ models, at }: PlanReport): Promise<void> => {
+    const ready = (await registry.list()).filter(({ status }) => status?.state === "ready");
+    const slos = new Map(ready.map(({ spec }) => [spec.number, spec.slo]));
     const loads = models.flatMap(({ number, name, rate, dispersion }) => {
       const slo = slos.get(number);
       return slo === undefined ? [] : [{ name, rate, sloMs: slo / 1_000, dispersion }];
     });
-    await divider.hear(loads);
+    await divider.hear(loads, at);
   };
-  // A report that can't be completed is followed by another one in a few seconds.
+  // A report that can't be completed, because the store is away, is followed by another one in a few seconds.
   return new PlanWatch(store, (report) => void hear(report).catch(() => undefined));
 }
 

@@ -2,12 +2,16 @@
 import type { DesiredModel } from "@tutti/client";
 import { latencyOnPart } from "@tutti/host/parts";
 import type { DivisibleModels } from "@tutti/host/up";
+import { WHOLE } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
+import { usageError } from "@tutti/admin";
 import { readFractionsInput } from "./fractions-input.ts";
 
 /** @throws {CommandError} naming file, line and column of every error */
 export async function readOnHalves(path: string): Promise<DivisibleModels> {
-  const { names, models, interference } = await readFractionsInput(path);
+  const { names, models, sizes, interference } = await readFractionsInput(path);
+  if (!sizes.includes(WHOLE / 2))
+    throw usageError(`--divide ${path}: its sizes are ${sizes.join(", ")} %, and halves need latencies on 50 %`);
   return { models: new Map(models.map((model) => [names[model.id]!, model])), interference };
 }
 

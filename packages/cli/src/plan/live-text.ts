@@ -61,10 +61,10 @@ const carriedText = ({ carriedRps, waits }: Pick<LivePlan["subClusters"][number]
 
 /** The cost of being divided: the sub-cluster that is fullest limits all others. */
 function divisionText(subClusters: LivePlan["subClusters"], undividedRps: number | null): string[] {
-  if (undividedRps === null) return [];
   const used = subClusters.filter(({ rate }) => rate > 0);
+  if (undividedRps === null || used.some(({ carriedRps }) => carriedRps === undefined)) return [];
   const rate = used.reduce((sum, one) => sum + one.rate, 0);
-  const dividedRps = Math.min(...used.map((one) => (rate * (one.carriedRps ?? 0)) / one.rate));
+  const dividedRps = Math.min(...used.map((one) => (rate * one.carriedRps!) / one.rate));
   const advice = dividedRps < DIVIDED_LEAST * undividedRps ? ": fewer sub-clusters carry more" : "";
   return [
     `Undivided these accelerators carry ${figure(undividedRps)} r/s of this mix, in ${used.length} sub-clusters ${figure(dividedRps)}${advice}.`,

@@ -57,6 +57,7 @@ function divisionLines(division: DivisionResult | undefined): string[] {
 /** `8 accelerators, 1 model, gamma 0.1 arrivals, 20 s with 1 s of warm-up, seed 1`. */
 export function settingOf({
   gpus,
+  types,
   models,
   pipelines,
   arrivals,
@@ -72,7 +73,8 @@ export function settingOf({
   const time = `${duration / 1e6} s with ${warmup / 1e6} s of warm-up`;
   const most = planner === undefined ? "" : "at most ";
   const split = subClusters === 1 ? "" : ` in ${subClusters} sub-clusters`;
-  return `${most}${gpus} accelerators${split}, ${counted}, ${process} arrivals, ${time}, seed ${seed}`;
+  const kinds = types === undefined ? "" : ` (${types.map((one) => `${one.gpus} ${one.name}`).join(", ")})`;
+  return `${most}${gpus} accelerators${kinds}${split}, ${counted}, ${process} arrivals, ${time}, seed ${seed}`;
 }
 
 function renderModels(models: readonly ModelResult[]): string {

@@ -115,6 +115,7 @@ test(
     expect(mix!["badLeast"]).toBeGreaterThan(50);
     expect(readFileSync(page, "utf8")).toContain("1 random mixes");
     expect(both).toMatchObject({ code: 2, stdout: "" });
+    expect((await tutti("compare", scenario, "--parts")).stderr).toContain("--parts goes with --random");
   },
 );
 

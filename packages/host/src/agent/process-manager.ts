@@ -31,6 +31,8 @@ export interface ProcessManagerOptions {
 }
 
 export function keeperOf({ supervisor, logs, roleOf, parts }: ProcessManagerOptions): ProcessManager {
+  /** The order that is carried out: two at once could leave a whole accelerator's process beside its parts. */
+  let working: string | undefined;
   return {
     logs,
     processes: () =>
@@ -40,22 +42,32 @@ export function keeperOf({ supervisor, logs, roleOf, parts }: ProcessManagerOpti
         const actors = Array.isArray(ready?.["actors"]) ? { actors: ready["actors"] as string[] } : {};
         return role === undefined ? [] : [{ name, role, pid: pid ?? 0, actor, ...actors, phase, restarts }];
       }),
-    async perform(order, name, { size, ...options }) {
-      if (order === "split") {
-        const splits = parts?.();
-        if (splits === undefined || size === undefined) throw new CommandError(`${name} can't be split here`);
-        return splits.split(name, size, options);
+    async perform(order, name, options) {
+      if (working !== undefined) throw new CommandError(`this host is busy: ${working}`);
+      working = `${order} ${name}`;
+      try {
+        await carryOut(order, name, options);
+      } finally {
+        working = undefined;
       }
-      if (parts?.()?.isSplit(name) === true) {
-        // Its parts hold the accelerator's resources now.
-        const text = `${name} is split: its parts run instead, until \`tutti split ${name} 100\``;
-        if (order === "restart") return options.report(text);
-        throw new CommandError(text);
-      }
-      if (order === "drain") return drainProcess(supervisor, name, { ...options, graceMs: options.readyMs });
-      if (order === "undrain") return bringBack(supervisor, name, options);
-      const role = roleOf(name) ?? "executor";
-      return replaceProcess(supervisor, { name, order: replacementOrder(role), ...options });
     },
   };
+
+  async function carryOut(order: ProcessOrder, name: string, { size, ...options }: OrderOptions): Promise<void> {
+    if (order === "split") {
+      const splits = parts?.();
+      if (splits === undefined || size === undefined) throw new CommandError(`${name} can't be split here`);
+      return splits.split(name, size, options);
+    }
+    if (parts?.()?.isSplit(name) === true) {
+      // Its parts hold the accelerator's resources now.
+      const text = `${name} is split: its parts run instead, until \`tutti split ${name} 100\``;
+      if (order === "restart") return options.report(text);
+      throw new CommandError(text);
+    }
+    if (order === "drain") return drainProcess(supervisor, name, { ...options, graceMs: options.readyMs });
+    if (order === "undrain") return bringBack(supervisor, name, options);
+    const role = roleOf(name) ?? "executor";
+    return replaceProcess(supervisor, { name, order: replacementOrder(role), ...options });
+  }
 }

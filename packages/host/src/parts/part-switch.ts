@@ -66,6 +66,9 @@ export class PartSwitch {
     const next = size === WHOLE ? [{ ...executor.spec, name }] : this.#partSpecs(name, executor, size);
     if (next.every((spec) => before.includes(spec.name)))
       return options.report(`${name} is ${this.isSplit(name) ? "split so" : "whole"} already`);
+    const away = supervisor.list().find(({ spec, state }) => before.includes(spec.name) && state === "parked");
+    if (away !== undefined)
+      throw new CommandError(`${away.spec.name} is drained: \`tutti undrain\` brings it back first`);
     const launched = next.map((spec) => spec.name);
     await this.#launch(next, options); // PS1
     const running = supervisor.list().filter(({ spec }) => before.includes(spec.name));

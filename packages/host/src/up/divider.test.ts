@@ -1,4 +1,5 @@
 import { D6_INTERFERENCE, D6_PROFILES, d6Model } from "@tutti/planning/testing";
+import { after, instant, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Divider, type DivisibleModels, type MeasuredLoad } from "./divider.ts";
 
@@ -27,8 +28,9 @@ function host(known = KNOWN, failing = new Set<string>()) {
     },
     say: (event, text) => said.push(`${event}: ${text}`),
   });
-  const hear = async (loads: readonly MeasuredLoad[], times = 1): Promise<void> => {
-    for (let i = 0; i < times; i++) await divider.hear(loads);
+  let now = instant(1_000_000);
+  const hear = async (loads: readonly MeasuredLoad[], times = 1, every = seconds(5)): Promise<void> => {
+    for (let i = 0; i < times; i++) await divider.hear(loads, (now = after(now, every)));
   };
   return { divider, hear, orders, said, split };
 }
@@ -54,6 +56,9 @@ test("accelerators become halves after three reports of a load that halves carry
 
 test("few requests decide nothing, nor does a load with a model that is unknown on halves, which is said once", async () => {
   const { hear, orders, said } = host();
+  await hear(loadsAt(20), 2);
+  await hear(loadsAt(2)); // what was agreed on before doesn't count any more
+  await hear(loadsAt(20));
   await hear(loadsAt(2), 5);
   await hear([...loadsAt(20), { name: "new", rate: 1, sloMs: 100, dispersion: undefined }], 5);
   expect(orders).toEqual([]);
@@ -93,4 +98,12 @@ test("a divider that is closed does nothing more", async () => {
   divider.close();
   await hear(loadsAt(20), 3);
   expect(orders).toEqual([]);
+});
+
+test("reports of one window count once, however many there are", async () => {
+  const { hear, orders } = host();
+  await hear(loadsAt(20), 20, millis(500));
+  expect(orders).toEqual([]);
+  await hear(loadsAt(20), 10, millis(500));
+  expect(orders).toHaveLength(4);
 });

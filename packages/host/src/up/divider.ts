@@ -3,11 +3,12 @@
  * (docs/algorithms.md, D9), and makes it whole again when it doesn't.
  *
  *   DV1. All are divided alike, and one after the other: a split takes the accelerator away for a drain (PartSwitch).
- *   DV2. It acts when several reports in a row agree, each on enough requests; a gain to begin with is larger than the
- *        one to go on with (`divisionOf`), so equal loads come to rest.
+ *   DV2. It acts when several reports in a row agree, of windows that don't overlap, each on enough requests; a gain to
+ *        begin with is larger than the one to go on with (`divisionOf`), so equal loads come to rest.
  *   DV3. An executor that can't be split now is tried again later. One that an operator has split or made whole since
  *        is left alone.
  */
+import { ALWAYS, type Instant, type Micros, after, seconds } from "@tutti/units";
 import { type DivisibleFraction, type Division, type Interference, divisionOfFractions } from "@tutti/planning";
 
 /** Models whose latencies on halves are known, by name. */
@@ -37,6 +38,8 @@ export interface DividerOptions {
 
 /** DV2. */
 const AGREEING = 3;
+/** The planner's window of rates. */
+const WINDOW: Micros = seconds(5);
 const REQUESTS_MIN = 20;
 const HALF = 50;
 const WHOLE = 100;
@@ -47,6 +50,7 @@ export class Divider {
   readonly #sizes: Map<string, number>;
   #kind: Division["kind"] = "whole";
   #agreeing = 0;
+  #countedAt: Instant = ALWAYS;
   #isSwitching = false;
   #isClosed = false;
   #unknown = "";
@@ -56,14 +60,20 @@ export class Divider {
     this.#sizes = new Map(options.names.map((name) => [name, WHOLE]));
   }
 
-  /** Takes a report of the planner, every few seconds. @returns once everything it led to is done */
-  async hear(loads: readonly MeasuredLoad[]): Promise<void> {
-    if (this.#isSwitching || this.#isClosed || !this.#isKnown(loads)) return;
+  /**
+   * Takes a report of the planner.
+   *
+   * @param at - when it was made
+   * @returns once everything that it led to is done
+   */
+  async hear(loads: readonly MeasuredLoad[], at: Instant): Promise<void> {
+    if (this.#isSwitching || this.#isClosed || at < after(this.#countedAt, WINDOW)) return;
+    this.#countedAt = at;
     const asked = loads.filter(({ rate }) => rate > 0);
-    if (asked.reduce((sum, { rate }) => sum + rate, 0) < REQUESTS_MIN) return;
-    const division = this.#divisionOf(asked);
-    this.#agreeing = division.kind === this.#kind ? 0 : this.#agreeing + 1;
-    if (this.#agreeing >= AGREEING) this.#turn(division);
+    const isTold = this.#isKnown(asked) && asked.reduce((sum, { rate }) => sum + rate, 0) >= REQUESTS_MIN;
+    const division = isTold ? this.#divisionOf(asked) : undefined;
+    this.#agreeing = division === undefined || division.kind === this.#kind ? 0 : this.#agreeing + 1;
+    if (division !== undefined && this.#agreeing >= AGREEING) this.#turn(division);
     await this.#follow();
   }
 
@@ -117,7 +127,7 @@ export class Divider {
   /** Whether every served model is known on halves; the first report with one that isn't says so. */
   #isKnown(loads: readonly MeasuredLoad[]): boolean {
     const { known, say } = this.#options;
-    const missing = loads.filter(({ name, rate }) => rate > 0 && !known.models.has(name)).map(({ name }) => name);
+    const missing = loads.filter(({ name }) => !known.models.has(name)).map(({ name }) => name);
     const unknown = missing.join(", ");
     if (unknown !== "" && unknown !== this.#unknown)
       say("division-unknown", `accelerators stay as they are: nothing is known of ${unknown} on halves`, { missing });

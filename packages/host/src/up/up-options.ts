@@ -178,7 +178,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     executors,
     coresEach,
     autoscale,
-    divide: divideOf(flags, subClusters),
+    divide: divideOf(flags, { subClusters, coresEach }),
     epoch: parseEpoch(flags.epoch),
     budgetShare: parseBudgetShare(flags.budgetShare),
     ...layoutOf(flags),
@@ -268,10 +268,15 @@ function autoscaleOf({ autoscale, executors, emulatedExecutors, gpus }: UpFlags)
   return { min, max };
 }
 
-function divideOf({ divide, autoscale, emulate }: UpFlags, subClusters: number): string | boolean {
+function divideOf(
+  { divide, autoscale, emulate }: UpFlags,
+  { subClusters, coresEach = 2 }: { readonly subClusters: number; readonly coresEach: number | undefined },
+): string | boolean {
   if (divide === undefined) return false;
   if (autoscale !== undefined) throw usageError("--divide and --autoscale don't go together yet");
   if (subClusters > 1) throw usageError("--divide and --sub-clusters don't go together yet");
+  if (coresEach % 2 === 1)
+    throw usageError(`--divide: ${coresEach} cores can't be halved; give --cores an even number`);
   if (divide === true && emulate === undefined)
     throw usageError(
       "--divide needs the models' latencies on halves: `tutti profile --interference --out measured.yaml`, then --divide measured.yaml",

@@ -146,11 +146,42 @@ test.for(splitsWrong)("sub-clusters with %s are answered with their line", async
   expect(await complaintAbout(`rate: 100\n${text}`)).toContain(expected);
 });
 
-test("halves of accelerators with a planner or of dynamic models are answered with their line", async () => {
+test("halves of accelerators with a planner or for dynamic models are answered with their line", async () => {
   const halves = 'rate: 100\npolicy: "default:halves"\n';
   expect(await complaintAbout(`${halves}${MODELS}planner: { epochS: 2 }\n`)).toContain(
     "policy: 'default:halves': a planner and halves of accelerators don't go together yet",
   );
+  const dynamic = "models: [{ name: d, sloMs: 100, dynamic: { lengths: { constantMs: 10 }, c0Ms: 5, c1: 0.2 } }]\n";
+  expect(await complaintAbout(`${halves}${dynamic}`)).toContain(
+    "how long d takes on half of an accelerator is not known",
+  );
+});
+
+const typesWrong: readonly (readonly [what: string, text: string, expected: string])[] = [
+  ["beside gpus", "gpus: 8\ntypes: [{ name: a, gpus: 1 }]\n", "gpus: doesn't go with types"],
+  ["twice the same", "types: [{ name: a, gpus: 1 }, { name: a, gpus: 2 }]\n", "types[1].name: a is there twice"],
+  ["faster than the models say", "types: [{ name: a, gpus: 1, times: 0.5 }]\n", "must be >= 1"],
+  [
+    "for a baseline",
+    "types: [{ name: a, gpus: 1 }]\npolicy: nexus\n",
+    "'nexus' is for accelerators that are all alike",
+  ],
+  ["missing for pools", 'policy: "default:pools"\n', "'default:pools' needs types of accelerators"],
+];
+
+test.for(typesWrong)("types of accelerators %s are answered with their line", async ([, text, expected]) => {
+  expect(await complaintAbout(`rate: 100\n${text}`)).toContain(expected);
+});
+
+test("types of accelerators add up to the number of accelerators", async () => {
+  const { gpus, types } = await read(
+    `rate: 100\n${MODELS}types: [{ name: a100, gpus: 8 }, { name: t4, gpus: 16, times: 4 }]\n`,
+  );
+  expect(gpus).toBe(24);
+  expect(types).toEqual([
+    { name: "a100", gpus: 8, times: 1 },
+    { name: "t4", gpus: 16, times: 4 },
+  ]);
 });
 
 test.for(plannersWrong)("a planner with %s is answered with its line", async ([, text, expected]) => {

@@ -27,6 +27,7 @@ import {
 import { type PipelineEntry, checkBesidePipelines, modelsBeside, pipelinesOf } from "./scenario-pipelines.ts";
 import { type NoiseEntry, noiseOf } from "./scenario-noise.ts";
 import { type PhaseEntry, phasesOf, phasesOfSteps, readRateSteps } from "./scenario-phases.ts";
+import { type TypeEntry, typesOf } from "./scenario-types.ts";
 import { type PlannerEntry, plannerOf, subClustersOf, unfitPolicy } from "./scenario-planner.ts";
 import { meanRate } from "./rate-file.ts";
 import { checkAgainstSchema } from "./scenario-schema.ts";
@@ -68,6 +69,7 @@ interface ScenarioDocument {
   readonly warmupS?: number;
   readonly gpus?: number;
   readonly gpusPerModel?: number;
+  readonly types?: readonly TypeEntry[];
   readonly policy?: string;
   readonly gather?: "target" | "head";
   readonly prefer?: NonNullable<Scenario["prefer"]>;
@@ -140,7 +142,9 @@ export class ScenarioFile {
     const steps = await readRateSteps(document.phases, this.#file.origin, streams, problems);
     this.#file.giveUpOn(problems);
     const models = streams.map(({ model }, i) => ({ ...model, share: shares[i]! }));
-    const gpus = gpusOf(document, overrides, streams.length, problems);
+    const types = typesOf(document, overrides, problems);
+    const gpus =
+      types?.reduce((sum, one) => sum + one.gpus, 0) ?? gpusOf(document, overrides, streams.length, problems);
     const given = overrides.durationS ?? document.durationS ?? SCENARIO_DEFAULTS.durationS;
     const stepsMean = steps && meanRate(steps, given);
     const rate = rateOf({ document, overrides, arrivals, models, gpus, stepsMean }, problems);
@@ -157,6 +161,7 @@ export class ScenarioFile {
       duration,
       warmup,
       gpus,
+      ...(types !== undefined && { types }),
       policy: overrides.policy ?? document.policy ?? SCENARIO_DEFAULTS.policy,
       gather: overrides.gather ?? document.gather ?? SCENARIO_DEFAULTS.gather,
       ...(prefer !== undefined && { prefer }),

@@ -3,6 +3,7 @@ import { type Scenario, elasticPolicyNames, isElasticPolicy } from "@tutti/simul
 import { seconds } from "@tutti/units";
 import type { Problem } from "./located-yaml.ts";
 import { unfitForNoise } from "./scenario-noise.ts";
+import { unfitForTypes } from "./scenario-types.ts";
 
 export interface PlannerEntry {
   readonly epochS: number;
@@ -58,7 +59,7 @@ export function unfitPolicy(scenario: Scenario, policy: string): string | undefi
   const { planner, subClusters = 1 } = scenario;
   const noisy = unfitForNoise(scenario, policy);
   if (noisy !== undefined) return noisy;
-  const uneven = unfitForHalves(scenario, policy);
+  const uneven = unfitForHalves(scenario, policy) ?? unfitForTypes(scenario, policy);
   if (uneven !== undefined) return uneven;
   if (isElasticPolicy(policy) || (planner === undefined && subClusters === 1)) return undefined;
   const own = elasticPolicyNames().join(", ");
@@ -66,8 +67,9 @@ export function unfitPolicy(scenario: Scenario, policy: string): string | undefi
   return `'${policy}' can't take or give back accelerators during a run; with a planner use ${own}`;
 }
 
-function unfitForHalves({ planner, models }: Scenario, policy: string): string | undefined {
+function unfitForHalves({ planner, pipelines, models }: Scenario, policy: string): string | undefined {
   if (policy !== "default:halves") return undefined;
+  if (pipelines !== undefined) return `'${policy}': pipelines and halves of accelerators don't go together yet`;
   if (planner !== undefined) return `'${policy}': a planner and halves of accelerators don't go together yet`;
   const dynamic = models.find((model) => model.dynamic !== undefined);
   return dynamic && `'${policy}': how long ${dynamic.name} takes on half of an accelerator is not known`;

@@ -18,8 +18,8 @@ const HALF = 50;
 
 /** Whether the default policy divides the accelerators of a scenario; undefined where it has no choice. */
 export function divisionFor(scenario: Scenario): Division | undefined {
-  const { models, policy, planner, pipelines } = scenario;
-  if (policy !== "default" || planner !== undefined || pipelines !== undefined) return undefined;
+  const { models, policy, planner, pipelines, types } = scenario;
+  if (policy !== "default" || types !== undefined || planner !== undefined || pipelines !== undefined) return undefined;
   if (models.some(({ dynamic, runs }) => dynamic !== undefined || runs !== undefined)) return undefined;
   if (models.every(({ parts }) => parts === undefined)) return undefined;
   return divisionOfPool({ ...scenario, shares: meanShares(scenario) });

@@ -1,0 +1,47 @@
+import { LatencyTable } from "@tutti/profile";
+import type { ModelStatus } from "@tutti/protocol";
+import { micros, threadId } from "@tutti/units";
+import { expect, test } from "vitest";
+import { OwnProfiles } from "./own-profiles.ts";
+
+const points = (...latencies: number[]) =>
+  latencies.map((latency, i) => ({ batchSize: i + 1, latency: micros(latency) }));
+const status = (executorTypes: string[], byType?: Record<string, number[]>): ModelStatus => ({
+  ...{ name: "m", number: 1, version: "1", state: "ready", reason: "", profiles: [], means: [], executorTypes },
+  ...(byType !== undefined && {
+    byType: Object.entries(byType).map(([type, own]) => ({ type, profiles: [points(...own)], means: [] })),
+  }),
+});
+const pool = LatencyTable.fromPoints(points(4_400, 8_800));
+const thread = threadId(1, 0);
+const find = (profiles: OwnProfiles, type: string | undefined): number[] | undefined =>
+  profiles
+    .of(thread, () => type)
+    ?.toPoints()
+    .map(({ latency }) => latency);
+
+test("a type's own latencies are as much shorter than the pool's as when both were measured", () => {
+  const profiles = new OwnProfiles();
+  // Live runs made the pool a tenth slower than the slowest was measured.
+  profiles.note(thread, 0, status(["fast", "slow"], { fast: [1_000, 4_000], slow: [4_000, 8_000] }), pool);
+  expect(find(profiles, "fast")).toEqual([1_100, 4_400]);
+  expect(find(profiles, "slow")).toEqual([4_400, 8_800]);
+  expect([find(profiles, "other"), find(profiles, undefined)]).toEqual([undefined, undefined]);
+  profiles.forget(thread);
+  expect(find(profiles, "fast")).toBeUndefined();
+});
+
+test("where one type serves, or none was measured by itself, batches are as planned", () => {
+  const profiles = new OwnProfiles();
+  const apart = { fast: [1_000, 4_000], slow: [4_000, 8_000] };
+  for (const one of [undefined, status(["fast", "slow"]), status(["slow"], apart)]) {
+    profiles.note(thread, 0, status(["fast", "slow"], apart), pool);
+    profiles.note(thread, 0, one, pool);
+    expect(find(profiles, "fast")).toBeUndefined();
+  }
+  // A bucket without points, and a profile that ends before the pool's.
+  profiles.note(thread, 1, status(["fast", "slow"], apart), pool);
+  expect(find(profiles, "fast")).toBeUndefined();
+  profiles.note(thread, 0, status(["fast", "slow"], { fast: [1_000], slow: [4_000, 8_000] }), pool);
+  expect(find(profiles, "fast")).toBeUndefined();
+});

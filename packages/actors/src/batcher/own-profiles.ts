@@ -1,0 +1,46 @@
+import { LatencyTable } from "@tutti/profile";
+import type { ModelStatus } from "@tutti/protocol";
+import { type ThreadId, micros } from "@tutti/units";
+
+/**
+ * Latencies of threads on the accelerator that is granted, where the executor types that serve a model are unlike. The
+ * pool's profile is the slowest of them, refined by live runs; a type's own is shorter in the same proportion as when
+ * both were measured.
+ */
+export class OwnProfiles {
+  readonly #byThread = new Map<ThreadId, ReadonlyMap<string, LatencyTable>>();
+
+  /** @param pool - what the thread plans offers with */
+  note(thread: ThreadId, bucket: number, status: ModelStatus | undefined, pool: LatencyTable): void {
+    this.#byThread.delete(thread);
+    const serving = status?.byType?.filter(({ type }) => status.executorTypes.includes(type)) ?? [];
+    if (serving.length < 2) return;
+    const { batchSizeMax } = pool;
+    const seeds = serving.flatMap(({ type, profiles }) => {
+      const points = profiles[bucket] ?? [];
+      const table = points.length === 0 ? undefined : LatencyTable.fromPoints(points, { batchSizeMax });
+      return table === undefined || table.batchSizeMax < batchSizeMax ? [] : [{ type, table }];
+    });
+    const slowest = (batchSize: number): number =>
+      Math.max(...seeds.map(({ table }): number => table.latency(batchSize)));
+    const own = seeds.map(({ type, table }): [string, LatencyTable] => {
+      const points = pool.toPoints().map(({ batchSize, latency }) => {
+        const shorter = (latency * table.latency(batchSize)) / slowest(batchSize);
+        return { batchSize, latency: micros(Math.max(1, Math.ceil(shorter))) };
+      });
+      return [type, LatencyTable.fromPoints(points)];
+    });
+    this.#byThread.set(thread, new Map(own));
+  }
+  forget(thread: ThreadId): void {
+    this.#byThread.delete(thread);
+  }
+
+  /** Undefined: as planned. */
+  of(thread: ThreadId, type: () => string | undefined): LatencyTable | undefined {
+    const own = this.#byThread.get(thread);
+    if (own === undefined) return undefined;
+    const known = type();
+    return known === undefined ? undefined : own.get(known);
+  }
+}
