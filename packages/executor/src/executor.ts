@@ -22,7 +22,7 @@ import { ExecutorReports } from "./executor-reports.ts";
 import type { ExecutorConfig, ExecutorPorts } from "./executor-ports.ts";
 import { Fence } from "./fence.ts";
 import { GpuSlot } from "./gpu-slot.ts";
-import { StandbyGate, areMeasured } from "./standby-gate.ts";
+import { StandbyGate } from "./standby-gate.ts";
 import { RankerLink } from "./ranker-link.ts";
 import { ModelLoader } from "./model-loader.ts";
 import { Prober } from "./prober.ts";
@@ -171,17 +171,20 @@ class Executor implements Actor {
           this.#rankerLink.open();
           this.#reports.inventory();
           if (this.#standbyGate === undefined) this.#ports.bus.flush(() => ready());
-          else this.#lookAtGate();
+          else this.#standbyGate.look();
         });
       }),
     );
   }
 
   #createGate(ready: () => void): StandbyGate | undefined {
-    const { held, bus } = this.#ports;
+    const { held, bus, engines } = this.#ports;
     if (held === undefined) return undefined;
     const standbyGate = new StandbyGate({
       clock: this.#ports.clock,
+      couldServe: () => this.#couldServe,
+      statuses: () => this.#loader.loaded().map(({ spec }) => this.#catalog.get(spec.name)?.status),
+      engineType: engines[0]?.engine.type ?? "none",
       onLoaded: () => bus.flush(() => ready()),
       onReleased: () => this.#rankerLink.changed(),
     });
@@ -189,19 +192,11 @@ class Executor implements Actor {
     return standbyGate;
   }
 
-  #lookAtGate(): void {
-    const statuses = this.#loader.loaded().map(({ spec }) => this.#catalog.get(spec.name)?.status);
-    this.#standbyGate?.look(this.#couldServe, areMeasured(statuses, this.#engineType));
-  }
-  get #engineType(): string {
-    return this.#ports.engines[0]?.engine.type ?? "none";
-  }
-
   #createReports(): ExecutorReports {
     return new ExecutorReports({
       ...{ self: this.key, runtime: this.#runtime, catalog: () => this.#catalog, loader: this.#loader },
       ...{ slots: this.#slots, rankerLink: this.#rankerLink, memoryBytesMax: this.#config.memoryBytesMax },
-      engineType: this.#engineType,
+      engineType: this.#ports.engines[0]?.engine.type ?? "none",
     });
   }
 
@@ -243,7 +238,7 @@ class Executor implements Actor {
       onChange: () => {
         this.#rankerLink.changed();
         this.#reports.inventory();
-        this.#lookAtGate();
+        this.#standbyGate?.look();
       },
     });
   }
@@ -351,7 +346,7 @@ class Executor implements Actor {
     if (!loading) this.#residency.onIdle();
     this.#rankerLink.changed();
     if (!loading) this.#reports.inventory();
-    this.#lookAtGate();
+    this.#standbyGate?.look();
   }
 
   #onModel(model: CatalogModel): void {
@@ -362,7 +357,7 @@ class Executor implements Actor {
     const { spec, lease } = model;
     for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
       this.#fence.raiseTerm(threadId(spec.number, bucket), lease.term);
-    this.#lookAtGate();
+    this.#standbyGate?.look();
   }
 
   #checkTerms(): void {

@@ -10,6 +10,10 @@ import { type Micros, after, seconds } from "@tutti/units";
 
 export interface StandbyGateOptions {
   readonly clock: Pick<Clock, "now" | "alarm">;
+  readonly couldServe: () => boolean;
+  /** Statuses of the loaded models. */
+  readonly statuses: () => readonly (ModelStatus | undefined)[];
+  readonly engineType: string;
   /** Called once, when all the models that it is to serve are loaded, and plans know what they take here. */
   readonly onLoaded: () => void;
   /** Called once it may serve. */
@@ -30,14 +34,13 @@ export class StandbyGate {
   readonly #options: StandbyGateOptions;
   readonly #limit: Alarm;
   #isWaiting = false;
-  #couldServe = false;
   #isLoaded = false;
   #isHeld = true;
 
   constructor(options: StandbyGateOptions) {
     this.#options = options;
     this.#limit = options.clock.alarm(() => {
-      if (this.#couldServe) this.#load();
+      if (options.couldServe()) this.#load();
       else this.#isWaiting = false;
     });
   }
@@ -46,18 +49,14 @@ export class StandbyGate {
     return this.#isHeld;
   }
 
-  /**
-   * Called whenever the executor's ability to serve may have changed.
-   *
-   * @param isMeasured - plans know the latencies of its models on this type of executor
-   */
-  look(couldServe: boolean, isMeasured: boolean): void {
-    this.#couldServe = couldServe;
-    if (this.#isLoaded || !couldServe) return;
-    if (isMeasured) return this.#load();
+  /** Called whenever the executor's ability to serve, or what plans know of its models, may have changed. */
+  look(): void {
+    const { couldServe, statuses, engineType, clock } = this.#options;
+    if (this.#isLoaded || !couldServe()) return;
+    if (areMeasured(statuses(), engineType)) return this.#load();
     if (this.#isWaiting) return;
     this.#isWaiting = true;
-    this.#limit.set(after(this.#options.clock.now(), MEASURED_WITHIN));
+    this.#limit.set(after(clock.now(), MEASURED_WITHIN));
   }
 
   release(): void {
