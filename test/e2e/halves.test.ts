@@ -2,11 +2,9 @@
  * `tutti up --divide`: the models of docs/algorithms.md, D6, on four emulated accelerators, ten times slower. On whole
  * accelerators `le` waits for the runs of others and loses requests; as halves they carry the same load.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Tutti, connect } from "@tutti/client";
-import { D6_BATCH_MAX, D6_PROFILES } from "@tutti/planning/testing";
+import { D6_PROFILES } from "@tutti/planning/testing";
 import { afterAll, expect, test } from "vitest";
 import { SteadyLoad } from "./steady-load.ts";
 import { TuttiUp } from "./tutti-up.ts";
@@ -15,30 +13,15 @@ const SLOWER = 10;
 /** Requests per second of each model: whole accelerators are expected to carry 0.6, and halves 16. */
 const RATE = 8;
 const ANSWERS = new Set(["ok", "TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE", "TUTTI_DEADLINE_EXCEEDED"]);
-let folder: string | undefined;
 let up: TuttiUp | undefined;
 let client: Tutti | undefined;
 afterAll(async () => {
   await client?.close();
   await up?.stop();
-  if (folder !== undefined) await rm(folder, { recursive: true });
 });
 
-const profiles = {
-  models: D6_PROFILES.map(({ name, alpha, beta, sigma, slo }) => ({
-    name,
-    sloMs: SLOWER * slo,
-    latencyMs: Array.from({ length: D6_BATCH_MAX }, (_, i) => {
-      const ms = SLOWER * (beta + (alpha * (i + 1)) / Math.min(1, sigma * (i + 1)));
-      return Number(ms.toFixed(3));
-    }),
-  })),
-};
-
 test("accelerators become halves under a load that whole ones can't carry, and no request is lost", async () => {
-  folder = await mkdtemp(join(tmpdir(), "tutti-e2e-halves-"));
-  const path = join(folder, "profiles.yaml");
-  await writeFile(path, JSON.stringify(profiles));
+  const path = join(import.meta.dirname, "d6-ten-times-slower.yaml");
   up = await TuttiUp.start(["--emulate", path, "--gpus", "4", "--executors", "4", "--divide"]);
   client = await connect({ servers: up.url, app: "e2e" });
   const loads = D6_PROFILES.map(({ name, slo }, i) => {
