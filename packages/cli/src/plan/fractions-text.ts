@@ -28,7 +28,7 @@ export function renderDivision(division: DivisionResult | null): string[] {
   const { kind, wholeRps, halvesRps, executors } = division;
   const rates = `halves ${figure(halvesRps)} r/s of this mix, whole ones ${figure(wholeRps)}`;
   const order = kind === "halves" ? "; `tutti up --divide` halves them" : "";
-  return ["", `With deferred batches ${plural(executors, "accelerator")} carry, all as ${rates} (D9)${order}.`];
+  return ["", `With deferred batches ${plural(executors, "accelerator")} can carry, all as ${rates} (D9)${order}.`];
 }
 
 /** Smaller factors would print as 1. */
