@@ -4,18 +4,27 @@ import { type ActorKey, type Instant, type Micros, after, seconds } from "@tutti
 /** Time after which a measurement that nobody has answered is asked for again. */
 const ASK_AGAIN: Micros = seconds(10);
 
+interface Heard {
+  readonly type: string;
+  /** Numbers of its models. */
+  readonly models: ReadonlySet<number>;
+}
+
 /** The types of living executors and the models that they have, by their inventories. */
 export class ExecutorTypes {
-  readonly #heard = new Map<ActorKey, Pick<ExecutorInventory, "type" | "gpus" | "models">>();
+  readonly #heard = new Map<ActorKey, Heard>();
   /** When a model was asked about on a type, by both. */
   readonly #askedAt = new Map<string, Instant>();
 
   /** @returns whether it is of another type than before, or has other models */
-  hear({ executor, type, gpus, models }: ExecutorInventory): boolean {
+  hear({ executor, type, models }: ExecutorInventory): boolean {
     const before = this.#heard.get(executor);
-    this.#heard.set(executor, { type, gpus, models });
-    if (before?.type !== type || before.models.length !== models.length) return true;
-    return models.some(({ number }, i) => number !== before.models[i]!.number);
+    const isSame =
+      before?.type === type &&
+      before.models.size === models.length &&
+      models.every(({ number }) => before.models.has(number));
+    if (!isSame) this.#heard.set(executor, { type, models: new Set(models.map(({ number }) => number)) });
+    return !isSame;
   }
   lose(executor: ActorKey): void {
     this.#heard.delete(executor);
@@ -33,7 +42,7 @@ export class ExecutorTypes {
     const types = new Set<string>();
     for (const [executor, { type, models }] of this.#heard)
       if (!lives(executor)) this.#heard.delete(executor);
-      else if (models.some(({ number }) => number === modelNumber)) types.add(type);
+      else if (models.has(modelNumber)) types.add(type);
     return types;
   }
 
