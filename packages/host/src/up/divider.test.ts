@@ -86,6 +86,10 @@ test("an executor that can't be split is tried again, and one that an operator h
   expect(said.at(-1)).toBe(
     "divided: 2 of 3 accelerators run as two halves each; to be tried again: executor-2 (it is drained)",
   );
+  // The same failure isn't told again.
+  const told = said.length;
+  await hear(loadsAt(20), 5);
+  expect(said.slice(told)).toEqual([]);
   failing.clear();
   await hear(loadsAt(20));
   expect(orders.at(-1)).toBe("executor-2 50");

@@ -40,7 +40,8 @@ export interface DividerOptions {
 const AGREEING = 3;
 /** The planner's window of rates. */
 const WINDOW: Micros = seconds(5);
-const REQUESTS_MIN = 20;
+/** Requests per second of all models: fewer say too little about their shares. */
+const RATE_MIN = 20;
 const HALF = 50;
 const WHOLE = 100;
 
@@ -54,6 +55,8 @@ export class Divider {
   #isSwitching = false;
   #isClosed = false;
   #unknown = "";
+  /** Failures as they were told last. */
+  #failures = "";
 
   constructor(options: DividerOptions) {
     this.#options = options;
@@ -70,7 +73,7 @@ export class Divider {
     if (this.#isSwitching || this.#isClosed || at < after(this.#countedAt, WINDOW)) return;
     this.#countedAt = at;
     const asked = loads.filter(({ rate }) => rate > 0);
-    const isTold = this.#isKnown(asked) && asked.reduce((sum, { rate }) => sum + rate, 0) >= REQUESTS_MIN;
+    const isTold = this.#isKnown(asked) && asked.reduce((sum, { rate }) => sum + rate, 0) >= RATE_MIN;
     const division = isTold ? this.#divisionOf(asked) : undefined;
     this.#agreeing = division === undefined || division.kind === this.#kind ? 0 : this.#agreeing + 1;
     if (division !== undefined && this.#agreeing >= AGREEING) this.#turn(division);
@@ -119,6 +122,9 @@ export class Divider {
       }
     }
     this.#isSwitching = false;
+    const isOld = failed.length === left.length && failed.join() === this.#failures;
+    this.#failures = failed.join();
+    if (isOld) return;
     const rest = failed.length === 0 ? "" : `; to be tried again: ${failed.join(", ")}`;
     const how = this.#kind === "halves" ? "run as two halves each" : "are whole again";
     say("divided", `${left.length - failed.length} of ${left.length} accelerators ${how}${rest}`, { size, failed });
