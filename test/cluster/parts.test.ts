@@ -6,7 +6,7 @@ import type { ExecutorPorts } from "@tutti/executor";
 import type { Engine } from "@tutti/ports/engine";
 import { BUCKET, type ModelStatus, isModelStatus } from "@tutti/protocol";
 import { gpuId, micros, millis, seconds } from "@tutti/units";
-import { fromJson } from "@tutti/wire";
+import { fromJson, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { VirtualCluster } from "./virtual-cluster.ts";
 
@@ -134,3 +134,34 @@ test.each(["tells", "is measured"] as const)(
     expect(plannedMs()).toEqual([5, 12]);
   },
 );
+
+test("a model that has failed since it was ready is not made ready again by what it takes on a new type", () => {
+  const wrapEngine = (engine: Engine, gpu: number): Engine => ({
+    type: gpu === 0 ? engine.type : "slower",
+    latencyOf: (_: string, __: number, batchSize: number) => millis(10 * batchSize),
+    load: (model, done) => engine.load(model, done),
+    unload: (name, done) => engine.unload(name, done),
+    stop: (done) => engine.stop(done),
+    run: (batch, done) => engine.run(batch, done),
+  });
+  const cluster = new VirtualCluster({ seed: 1, gpus: 1, executors: 1, batchers: 1, wrapEngine });
+  cluster.addModel(MODEL);
+  cluster.run(seconds(3));
+  const stateOf = (): string | undefined => {
+    let state: string | undefined;
+    cluster.store.get(BUCKET.profiles, "m", (entry) => {
+      const status = typeof entry === "object" && "value" in entry ? fromJson(entry.value) : undefined;
+      if (isModelStatus(status)) state = status.state;
+    });
+    return state;
+  };
+  expect(stateOf()).toBe("ready");
+  cluster.store.get(BUCKET.profiles, "m", (entry) => {
+    if (typeof entry !== "object" || !("value" in entry)) throw new Error("no status");
+    const failed = { ...(fromJson(entry.value) as ModelStatus), state: "failed", reason: "by hand" };
+    cluster.store.put(BUCKET.profiles, "m", toJson(failed), () => undefined);
+  });
+  cluster.startExecutor("executor-1", [gpuId(1)]);
+  cluster.run(seconds(10));
+  expect(stateOf()).toBe("failed");
+});

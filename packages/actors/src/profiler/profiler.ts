@@ -363,7 +363,9 @@ class Profiler implements Actor {
     const { name, number } = live.spec;
     const lives = (executor: ActorKey): boolean => this.#runtime.registry.get(executor) !== undefined;
     const news = live.news(this.#ports.clock.now(), this.#types.serving(number, lives));
-    if (news !== undefined && this.#catalog.get(name)?.spec.number === number) this.#publish(news);
+    const { spec, status } = this.#catalog.get(name) ?? {};
+    // The model may have failed since, or been loaded anew: its latencies don't undo that.
+    if (news !== undefined && spec?.number === number && status?.state === "ready") this.#publish(news);
   }
 
   get #isOnDuty(): boolean {
