@@ -9,7 +9,7 @@ export * from "./dynamic/dynamic-load.ts";
 export * from "./dynamic/lengths.ts";
 export * from "./goodput.ts";
 export type * from "./noise.ts";
-export * from "./parts/part-profile.ts";
+export { wholeProfile } from "./parts/part-profile.ts";
 export { type PipelinePlan } from "./pipelines/pipeline-plan.ts";
 export * from "./policies.ts";
 export * from "./random-mix.ts";

@@ -23,9 +23,9 @@ import {
   partition,
   partitionPortfolio,
 } from "@tutti/planning";
-import { LatencyTable } from "@tutti/profile";
+import type { LatencyTable } from "@tutti/profile";
 import type { Instant } from "@tutti/units";
-import { partProfile } from "../parts/part-profile.ts";
+import { partProfile, slower } from "../parts/part-profile.ts";
 import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../simulated-cluster.ts";
 import { BaselineEngine } from "./engine.ts";
 import { largestWithin } from "./gathering.ts";
@@ -185,14 +185,6 @@ function placesOf(
   return part.plan.items.map(({ model, batchSize, rate }) => {
     const factor = factorAt(model, parts, place, interference);
     const table = tableOf(streams[model.id]!, part.size);
-    return { stream: model.id, batchSize, rate, profile: factor === 1 ? table : slower(table, factor) };
+    return { stream: model.id, batchSize, rate, profile: slower(table, factor) };
   });
 }
-
-const slower = (table: LatencyTable, factor: number): LatencyTable =>
-  LatencyTable.fromPoints(
-    table.toPoints().map(({ batchSize, latency }) => ({
-      batchSize,
-      latency: Math.ceil(latency * factor) as typeof latency,
-    })),
-  );

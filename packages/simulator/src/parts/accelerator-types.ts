@@ -3,10 +3,11 @@
  * accelerator that is granted (docs/algorithms.md, A3).
  */
 import { poolCapacity } from "@tutti/planning";
-import { LatencyTable } from "@tutti/profile";
-import { type GpuId, type Micros } from "@tutti/units";
+import type { LatencyTable } from "@tutti/profile";
+import type { GpuId } from "@tutti/units";
 import type { AcceleratorType, ScenarioModel } from "../scenario.ts";
 import type { SimClusterFactory, SimClusterOptions, SimRequest } from "../simulated-cluster.ts";
+import { slower } from "./part-profile.ts";
 import { SteppedClusters, renumbered } from "../stepped-clusters.ts";
 
 export interface TypedModels {
@@ -27,14 +28,6 @@ export function typedModels(models: readonly ScenarioModel[], types: readonly Ac
       return types[type]!.times === slowest ? undefined : byType[type]![model]!;
     },
   };
-}
-
-function slower(table: LatencyTable, times: number): LatencyTable {
-  if (times === 1) return table;
-  const points = table.toPoints().map(({ batchSize, latency }) => {
-    return { batchSize, latency: Math.ceil(times * latency) as Micros };
-  });
-  return LatencyTable.fromPoints(points);
 }
 
 /**

@@ -7,12 +7,11 @@
  *   HALF-2. A run on a half takes as long as beside the model that slows it most, and schedulers plan with that.
  */
 import { type DivisibleModel, type Division, type Interference, divisionOf, factorBeside } from "@tutti/planning";
-import { LatencyTable } from "@tutti/profile";
-import type { Micros } from "@tutti/units";
+import type { LatencyTable } from "@tutti/profile";
 import type { Arrivals, Network, Scenario, ScenarioModel } from "../scenario.ts";
 import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../simulated-cluster.ts";
 import { meanShares } from "../sub-clusters.ts";
-import { partProfile } from "./part-profile.ts";
+import { partProfile, slower } from "./part-profile.ts";
 
 const HALF = 50;
 
@@ -78,11 +77,7 @@ function halfProfile(
   if (interference === undefined) return alone;
   const own = { model: usesOf(model), size: HALF };
   const factors = beside.map((other) => factorBeside(interference, own, { model: usesOf(other), size: HALF }));
-  const factor = Math.max(1, ...factors);
-  const points = alone.toPoints().map(({ batchSize, latency }) => {
-    return { batchSize, latency: Math.ceil(latency * factor) as Micros };
-  });
-  return LatencyTable.fromPoints(points);
+  return slower(alone, Math.max(1, ...factors));
 }
 
 const usesOf = ({ parts }: ScenarioModel) => ({

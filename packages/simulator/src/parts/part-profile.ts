@@ -31,6 +31,15 @@ export function partProfile({ parts, profile }: ScenarioModel, size: number): La
   );
 }
 
+/** The table with runs that take `factor` times as long. */
+export function slower(table: LatencyTable, factor: number): LatencyTable {
+  if (factor === 1) return table;
+  const points = table.toPoints();
+  return LatencyTable.fromPoints(
+    points.map(({ batchSize, latency }) => ({ batchSize, latency: micros(Math.ceil(latency * factor)) })),
+  );
+}
+
 function partTable(parts: ModelParts, share: number, batchSizeMax: number): LatencyTable {
   return LatencyTable.fromPoints(
     Array.from({ length: batchSizeMax }, (_, i) => ({ batchSize: i + 1, latency: partLatency(parts, i + 1, share) })),
