@@ -89,7 +89,8 @@ export class ScalingAdvice {
 
   #step(planner: ScalingPlanner, gpus: number, now: Instant): void {
     const idleShare = this.#time > 0 ? Math.max(0, Math.min(1, this.#idle / this.#time)) : 0;
-    const bad = this.#bad + (idleShare <= IDLE_MOST ? this.#infeasible : 0);
+    // Rates aren't whole numbers, so where nothing is good the sum of the bad can be above the total.
+    const bad = Math.min(this.#total, this.#bad + (idleShare <= IDLE_MOST ? this.#infeasible : 0));
     const isChance = bad < BAD_MIN;
     const step = planner.step({
       executors: gpus,
