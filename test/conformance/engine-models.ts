@@ -1,6 +1,14 @@
 /** Two small models for the conformance suite, with inputs that follow from an item's number alone. */
 import type { EngineModel } from "@tutti/ports/engine";
-import { completeSpec, damaged, describeModel, draftModel, generateCtr, generateMlp } from "@tutti/onnx-tools";
+import {
+  completeSpec,
+  damaged,
+  describeModel,
+  draftModel,
+  generateCnn,
+  generateCtr,
+  generateMlp,
+} from "@tutti/onnx-tools";
 import type { Tensor } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 
@@ -14,6 +22,7 @@ function modelOf(name: string, bytes: Uint8Array): EngineModel {
 
 export const mlp = modelOf("mlp", generateMlp({ widths: [16, 64, 8] }));
 export const ctr = modelOf("ctr", generateCtr({ rows: ROWS, width: 8, slots: SLOTS, hidden: 16 }));
+export const cnn = modelOf("cnn", generateCnn({ size: 8 }));
 /** A changed model, which loads without an error unless its sha256 is compared. */
 export const flipped: EngineModel = {
   spec: { ...mlp.spec, name: "flipped" },
@@ -22,13 +31,14 @@ export const flipped: EngineModel = {
 
 export function inputs(model: EngineModel, batchSize: number, first: number): Tensor[] {
   return model.spec.inputs.map(({ name, type, dims }) => {
-    const width = dims[1] as number;
+    const row = dims.slice(1) as number[];
+    const width = row.reduce((product, dim) => product * dim, 1);
     const items = Array.from({ length: batchSize }, (_, row) => new Prng(first + row + 1));
     const values =
       type === "INT64"
         ? BigInt64Array.from(items.flatMap((prng) => Array.from({ length: width }, () => BigInt(prng.nextInt(ROWS)))))
         : Float32Array.from(items.flatMap((prng) => Array.from({ length: width }, () => prng.nextFloat() * 2 - 1)));
-    return { name, type, dims: [batchSize, width], data: new Uint8Array(values.buffer) };
+    return { name, type, dims: [batchSize, ...row], data: new Uint8Array(values.buffer) };
   });
 }
 

@@ -32,7 +32,9 @@ export function startEngineProcess(provider: string, environment: Readonly<Recor
   const engine = new EngineProcess(child, `onnx-${provider}`);
   return new Promise((resolve) => {
     engine.ask({ kind: "start", provider }, (problem) => {
-      resolve(typeof problem === "string" ? { problem } : { engine });
+      if (typeof problem !== "string") return resolve({ engine });
+      if (child.connected) child.disconnect(); // which ends the child
+      resolve({ problem });
     });
   });
 }

@@ -1,9 +1,6 @@
 import type { Tensor } from "@tutti/protocol";
 import { valuesOf } from "./tensor-types.ts";
 
-/** Largest accepted difference of a provider's outputs from the CPU's, as a share of an output's largest value. */
-export const DIFFERENCE_MAX = 1e-3;
-
 /**
  * Difference between two runs of one model. It is, over all outputs, the largest difference of an element as a share of
  * the output's largest value (per element it would be meaningless around zero).

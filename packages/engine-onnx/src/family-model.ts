@@ -17,11 +17,13 @@ import {
   fedInputs,
   variantView,
 } from "@tutti/protocol";
-import ort from "onnxruntime-node";
-import { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
+import type ort from "onnxruntime-node";
+import { relativeDifference } from "./comparison.ts";
 import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
-import { type SessionSettings, sessionOptions } from "./provider.ts";
+import { type SessionSettings, differenceMax } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
+import { cutBack, filledUp } from "./run-sizes.ts";
+import { Sessions } from "./sessions.ts";
 import { batchProblem, outputsProblem } from "./signature.ts";
 import { fromOrt, toOrt } from "./tensor-types.ts";
 
@@ -31,28 +33,28 @@ type Cut = ReadonlyMap<string, { readonly tensor: Tensor; readonly axis: number 
 interface Variant {
   readonly suffix: SuffixSpec;
   readonly view: ModelSpec;
-  readonly session: ort.InferenceSession;
+  readonly sessions: Sessions;
 }
 
 export class FamilyModel {
   readonly spec: ModelSpec;
   readonly #prefix: PrefixSpec;
-  readonly #prefixSession: ort.InferenceSession;
+  readonly #prefixSessions: Sessions;
   readonly #variants: readonly Variant[];
   readonly #constants: Readonly<Record<string, ort.Tensor>>;
 
   private constructor(
     spec: ModelSpec,
-    sessions: { readonly prefix: ort.InferenceSession; readonly suffixes: readonly ort.InferenceSession[] },
+    sessions: { readonly prefix: Sessions; readonly suffixes: readonly Sessions[] },
   ) {
     this.spec = spec;
     const { prefix, variants } = spec.family!;
     this.#prefix = prefix!;
-    this.#prefixSession = sessions.prefix;
+    this.#prefixSessions = sessions.prefix;
     this.#variants = variants.map(({ suffix }, i) => ({
       suffix: suffix!,
       view: variantView(spec, i),
-      session: sessions.suffixes[i]!,
+      sessions: sessions.suffixes[i]!,
     }));
     this.#constants = constantsOf(spec);
   }
@@ -81,13 +83,13 @@ export class FamilyModel {
   }
 
   static async #create(spec: ModelSpec, bytes: Uint8Array, settings: SessionSettings): Promise<FamilyModel> {
-    const made: ort.InferenceSession[] = [];
-    const create = async (what: string, { offset, bytes: length }: PartSpec): Promise<ort.InferenceSession> => {
+    const made: Sessions[] = [];
+    const create = async (what: string, { offset, bytes: length }: PartSpec): Promise<Sessions> => {
       // A copy: the runtime reads words, and a part begins anywhere.
       const part = bytes.slice(offset, offset + length);
       checkSelfContained(part);
       try {
-        const session = await ort.InferenceSession.create(part, sessionOptions(settings));
+        const session = await Sessions.create({ bytes: part, settings, batchSizeMax: spec.batchSizeMax });
         made.push(session);
         return session;
       } catch (cause) {
@@ -96,10 +98,10 @@ export class FamilyModel {
     };
     try {
       const prefix = await create("the common prefix", spec.family!.prefix!);
-      const suffixes: ort.InferenceSession[] = [];
+      const suffixes: Sessions[] = [];
       for (const [i, { name, suffix }] of spec.family!.variants.entries()) {
         const session = await create(`the part of ${name}`, suffix!);
-        const problem = outputsProblem(variantView(spec, i), session.outputMetadata);
+        const problem = outputsProblem(variantView(spec, i), session.first.outputMetadata);
         if (problem !== undefined) throw new LoadRefusal(`${name}: ${problem}`);
         suffixes.push(session);
       }
@@ -123,7 +125,7 @@ export class FamilyModel {
     );
     await byHalves(rowsUpTo(batch.batchSize), failedRows, async (rows) => {
       const given = new Map([...inputs].map(([name, input]) => [name, picked(input, rows)]));
-      const cut = await this.#runPrefix(given);
+      const cut = await this.#runPrefix(given, rows.length);
       for (const { variant, rows: own } of groupsOf({ inputs: [...given.values()].map(({ tensor }) => tensor) }))
         await this.#runVariant(variant, { rows, own, given, cut }, { groups, failedRows });
     });
@@ -132,17 +134,19 @@ export class FamilyModel {
     return { kind: "ran", run: since(start), outputs: [], groups, failedRows };
   }
 
-  async #runPrefix(given: Cut): Promise<Cut> {
+  async #runPrefix(given: Cut, batchSize: number): Promise<Cut> {
+    const rows = this.#prefixSessions.rowsOf(batchSize);
     const feeds = feedsOf(
       this.#prefix.inputs.map((name) => ({ from: name, to: name })),
-      given,
+      allFilledUp(given, rows),
       this.#constants,
     );
     const names = this.#prefix.cut.map(({ name }) => name);
-    const results = await this.#prefixSession.run(feeds, names, { logSeverityLevel: 4 });
+    const results = await (await this.#prefixSessions.of(rows)).run(feeds, names, { logSeverityLevel: 4 });
     return new Map(
       this.#prefix.cut.map(({ name, batchAxis }) => {
-        return [name, { tensor: fromOrt(name, results[name] as ort.Tensor), axis: batchAxis }] as const;
+        const output = fromOrt(name, results[name] as ort.Tensor);
+        return [name, { tensor: cutBack(output, batchAxis, { rows, batchSize }), axis: batchAxis }] as const;
       }),
     );
   }
@@ -160,8 +164,10 @@ export class FamilyModel {
     const failed: { row: number; reason: string }[] = [];
     await byHalves(part.own, failed, async (places) => {
       if (variant === undefined) throw new Error(`the family has no variant ${index}`);
-      const { suffix, session, view } = variant;
-      const pick = (from: Cut): Cut => new Map([...from].map(([name, value]) => [name, picked(value, places)]));
+      const { suffix, sessions, view } = variant;
+      const sizes = { rows: variant.sessions.rowsOf(places.length), batchSize: places.length };
+      const pick = (from: Cut): Cut =>
+        allFilledUp(new Map([...from].map(([name, value]) => [name, picked(value, places)])), sizes.rows);
       const given = feedsOf(
         suffix.inputs.map((name) => ({ from: name, to: name })),
         pick(part.given),
@@ -169,8 +175,11 @@ export class FamilyModel {
       );
       const feeds = { ...given, ...feedsOf(suffix.feeds, pick(part.cut), {}) };
       const names = view.outputs.map(({ name }) => name);
+      const session = await sessions.of(sizes.rows);
       const results = await session.run(feeds, names, { logSeverityLevel: 4 });
-      const outputs = names.map((name) => fromOrt(name, results[name] as ort.Tensor));
+      const outputs = view.outputs.map(({ name, dims }) =>
+        cutBack(fromOrt(name, results[name] as ort.Tensor), dims.indexOf(BATCH_AXIS), sizes),
+      );
       const wrong = rowProblem(view, outputs, places.length);
       if (wrong !== undefined) throw new Error(wrong);
       into.groups.push({ variant: index, rows: places.map((place) => part.rows[place]!), outputs });
@@ -194,10 +203,11 @@ export class FamilyModel {
         }
         const outputs = ({ groups = [] }: typeof expected): Tensor[] => groups.flatMap((group) => group.outputs);
         const difference = relativeDifference(outputs(expected), outputs(actual));
-        if (difference <= DIFFERENCE_MAX) continue;
+        const most = differenceMax(provider);
+        if (difference <= most) continue;
         throw new LoadRefusal(
           `the ${provider} provider computes this family wrongly: its outputs are ${difference.toPrecision(2)} away from the CPU's ` +
-            `(at most ${DIFFERENCE_MAX}); serve it with --provider cpu`,
+            `(at most ${most}); serve it with --provider cpu`,
         );
       }
     } finally {
@@ -206,8 +216,8 @@ export class FamilyModel {
   }
 
   async release(): Promise<void> {
-    await this.#prefixSession.release();
-    for (const { session } of this.#variants) await session.release();
+    await this.#prefixSessions.release();
+    for (const { sessions } of this.#variants) await sessions.release();
   }
 }
 
@@ -241,6 +251,9 @@ const picked = ({ tensor, axis }: Value, rows: readonly number[]): Value => ({
   tensor: axis < 0 ? tensor : gatherRows(tensor, axis, rows),
   axis,
 });
+
+const allFilledUp = (values: Cut, rows: number): Cut =>
+  new Map([...values].map(([name, { tensor, axis }]) => [name, { tensor: filledUp(tensor, axis, rows), axis }]));
 
 function feedsOf(
   wanted: readonly { readonly from: string; readonly to: string }[],

@@ -1,21 +1,25 @@
-import type { EngineModel, RunOutcome } from "@tutti/ports/engine";
+import type { EngineBatch, EngineModel, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec, Tensor } from "@tutti/protocol";
 import ort from "onnxruntime-node";
 import { afterEach, expect, test, vi } from "vitest";
 import { takeRow } from "./batch-rows.ts";
 import { LoadedModel } from "./loaded-model.ts";
-import { sessionOptions } from "./provider.ts";
+import { type SessionSettings, sessionOptions } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
 import { toOrt } from "./tensor-types.ts";
 import { addOne, ocrRec, sileroVad } from "./test-models.ts";
 
-const settings = { provider: "cpu", threads: 1 } as const;
+const settings = { provider: "cpu", threads: 1, device: 0 } as const;
 const loaded: LoadedModel[] = [];
 afterEach(async () => {
   for (const model of loaded.splice(0)) await model.release();
 });
-async function load({ spec, bytes }: EngineModel, changes: Partial<ModelSpec> = {}): Promise<LoadedModel> {
-  const model = await LoadedModel.load({ spec: { ...spec, ...changes }, bytes: bytes as Uint8Array, settings });
+async function load(
+  { spec, bytes }: EngineModel,
+  changes: Partial<ModelSpec> = {},
+  on: SessionSettings = settings,
+): Promise<LoadedModel> {
+  const model = await LoadedModel.load({ spec: { ...spec, ...changes }, bytes: bytes as Uint8Array, settings: on });
   loaded.push(model);
   return model;
 }
@@ -43,6 +47,28 @@ for (const make of [sileroVad, ocrRec]) {
       const expected = direct[output.name] as ort.TypedTensor<"float32">;
       expect([...output.dims]).toEqual([...expected.dims]);
       expect(Buffer.compare(output.data, Buffer.from(expected.data.buffer as ArrayBuffer))).toBe(0);
+    }
+  });
+
+  test(`${spec.name}: filled up to another size, rows give what they give as they are (sessions of a CPU in place of CUDA's)`, async () => {
+    const create = ort.InferenceSession.create.bind(ort.InferenceSession) as (
+      bytes: Uint8Array,
+      options: ort.InferenceSession.SessionOptions,
+    ) => Promise<ort.InferenceSession>;
+    const made = vi
+      .spyOn(ort.InferenceSession, "create")
+      .mockImplementation((bytes: Uint8Array) => create(bytes, sessionOptions(settings)));
+    const model = await load(given, {}, { ...settings, provider: "cuda" });
+    made.mockClear();
+    const again = (): EngineBatch => randomBatch(spec, { bucket, batchSize: 9, seed: 3 });
+    const filled = outputsOf(await model.run(again()));
+    expect(outputsOf(await model.run(again())).map(({ dims }) => dims)).toEqual(filled.map(({ dims }) => dims));
+    expect(made).toHaveBeenCalledTimes(1); // for 10 rows: the first session has run 3, to compare it with the CPU
+    made.mockRestore();
+    const plain = outputsOf(await (await load(given)).run(again()));
+    for (const [i, output] of filled.entries()) {
+      expect([...output.dims]).toEqual([...plain[i]!.dims]);
+      expect(worstDifference(output, plain[i]!)).toBeLessThan(1e-5);
     }
   });
 

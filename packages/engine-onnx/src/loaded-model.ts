@@ -8,12 +8,14 @@
  */
 import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import { BATCH_AXIS, type ModelSpec, type Tensor, fedInputs } from "@tutti/protocol";
-import ort from "onnxruntime-node";
+import type ort from "onnxruntime-node";
 import { emptyBatch, putRows, rowShape, takeRows } from "./batch-rows.ts";
-import { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
+import { relativeDifference } from "./comparison.ts";
 import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
-import { type SessionSettings, sessionOptions } from "./provider.ts";
+import { type SessionSettings, differenceMax } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
+import { cutBack, filledUp } from "./run-sizes.ts";
+import { Sessions } from "./sessions.ts";
 import { batchProblem, signatureProblem } from "./signature.ts";
 import { fromOrt, toOrt } from "./tensor-types.ts";
 
@@ -25,16 +27,19 @@ export interface LoadOptions {
 
 export class LoadedModel {
   readonly spec: ModelSpec;
-  readonly #session: ort.InferenceSession;
+  readonly #sessions: Sessions;
   readonly #constants: Readonly<Record<string, ort.Tensor>>;
   readonly #fetches: readonly string[];
   readonly #provider: string;
+  /** The axis of the rows in each input. */
+  readonly #axes: readonly number[];
 
-  private constructor(spec: ModelSpec, session: ort.InferenceSession, provider: string) {
+  private constructor(spec: ModelSpec, sessions: Sessions, provider: string) {
     this.spec = spec;
-    this.#session = session;
+    this.#sessions = sessions;
     this.#provider = provider;
     this.#fetches = spec.outputs.map(({ name }) => name);
+    this.#axes = fedInputs(spec).map(({ dims }) => dims.indexOf(BATCH_AXIS));
     this.#constants = constantsOf(spec);
   }
 
@@ -60,15 +65,15 @@ export class LoadedModel {
   }
 
   static async #create(spec: ModelSpec, bytes: Uint8Array, settings: SessionSettings): Promise<LoadedModel> {
-    let session: ort.InferenceSession;
+    let sessions: Sessions;
     try {
-      session = await ort.InferenceSession.create(bytes, sessionOptions(settings));
+      sessions = await Sessions.create({ bytes, settings, batchSizeMax: spec.batchSizeMax });
     } catch (cause) {
       throw new LoadRefusal(`onnxruntime can't load the file: ${textOf(cause)}`, { cause });
     }
-    const problem = signatureProblem(spec, session.inputMetadata, session.outputMetadata);
-    if (problem === undefined) return new LoadedModel(spec, session, settings.provider);
-    await session.release();
+    const problem = signatureProblem(spec, sessions.first.inputMetadata, sessions.first.outputMetadata);
+    if (problem === undefined) return new LoadedModel(spec, sessions, settings.provider);
+    await sessions.release();
     throw new LoadRefusal(problem);
   }
 
@@ -82,20 +87,21 @@ export class LoadedModel {
       for (const bucket of this.spec.buckets.keys()) {
         const batchSize = bucket === 0 ? Math.min(3, this.spec.batchSizeMax) : 1;
         const batch = randomBatch(this.spec, { bucket, batchSize, seed: bucket + 1 });
-        const expected = await cpu.#outputsOf(batch.inputs).catch((cause: unknown) => {
+        const expected = await cpu.#outputsOf(batch.inputs, batchSize).catch((cause: unknown) => {
           throw new LoadRefusal(
             `the CPU can't run the model on random inputs, so ${settings.provider} can't be checked: ${textOf(cause)}`,
           );
         });
-        const actual = await this.#outputsOf(batch.inputs).catch((cause: unknown) => {
+        const actual = await this.#outputsOf(batch.inputs, batchSize).catch((cause: unknown) => {
           throw new LoadRefusal(`the ${settings.provider} provider can't run the model: ${textOf(cause)}`);
         });
         const difference = relativeDifference(expected, actual);
-        if (difference <= DIFFERENCE_MAX) continue;
+        const most = differenceMax(settings.provider);
+        if (difference <= most) continue;
         const share = difference.toPrecision(2);
         throw new LoadRefusal(
           `the ${settings.provider} provider computes this model wrongly: its outputs are ${share} away from the CPU's ` +
-            `(at most ${DIFFERENCE_MAX}); serve it with --provider cpu`,
+            `(at most ${most}); serve it with --provider cpu`,
         );
       }
     } finally {
@@ -110,7 +116,7 @@ export class LoadedModel {
     const start = process.hrtime.bigint();
     let outputs: readonly Tensor[];
     try {
-      outputs = await this.#outputsOf(batch.inputs);
+      outputs = await this.#outputsOf(batch.inputs, batch.batchSize);
     } catch (error) {
       const reason = textOf(error);
       if (this.#provider !== "cpu" && /device.{0,20}lost/i.test(reason)) return { kind: "failed", reason, fault: true };
@@ -125,7 +131,6 @@ export class LoadedModel {
   /** SESSION-1: runs a failed batch by halves. */
   async #runParts(batch: EngineBatch, start: bigint, whole: string): Promise<RunOutcome> {
     const { batchSize } = batch;
-    const axes = fedInputs(this.spec).map(({ dims }) => dims.indexOf(BATCH_AXIS));
     const merging = new MergedRows(
       this.spec.outputs.map(({ dims }) => dims.indexOf(BATCH_AXIS)),
       batchSize,
@@ -139,8 +144,8 @@ export class LoadedModel {
     for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
       const { from, count } = part;
       try {
-        const inputs = batch.inputs.map((input, i) => takeRows(input, axes[i] as number, from, count));
-        const outputs = await this.#outputsOf(inputs);
+        const inputs = batch.inputs.map((input, i) => takeRows(input, this.#axes[i]!, from, count));
+        const outputs = await this.#outputsOf(inputs, count);
         const wrong = this.#rowProblem(outputs, count) ?? merging.put(from, outputs);
         if (wrong !== undefined) throw new Error(wrong);
       } catch (error) {
@@ -153,11 +158,16 @@ export class LoadedModel {
     return { kind: "ran", run: since(start), outputs: merging.outputs, failedRows };
   }
 
-  async #outputsOf(inputs: readonly Tensor[]): Promise<Tensor[]> {
+  async #outputsOf(inputs: readonly Tensor[], batchSize: number): Promise<Tensor[]> {
+    const rows = this.#sessions.rowsOf(batchSize);
     const feeds: Record<string, ort.Tensor> = { ...this.#constants };
-    for (const input of inputs) feeds[input.name] = toOrt(input);
-    const results = await this.#session.run(feeds, this.#fetches, { logSeverityLevel: 4 });
-    return this.#fetches.map((name) => fromOrt(name, results[name] as ort.Tensor));
+    for (const [i, input] of inputs.entries()) feeds[input.name] = toOrt(filledUp(input, this.#axes[i]!, rows));
+    const session = await this.#sessions.of(rows);
+    const results = await session.run(feeds, this.#fetches, { logSeverityLevel: 4 });
+    return this.spec.outputs.map(({ name, dims }) => {
+      const output = fromOrt(name, results[name] as ort.Tensor);
+      return cutBack(output, dims.indexOf(BATCH_AXIS), { rows, batchSize });
+    });
   }
 
   /**
@@ -176,7 +186,7 @@ export class LoadedModel {
   }
 
   async release(): Promise<void> {
-    await this.#session.release();
+    await this.#sessions.release();
   }
 }
 

@@ -106,7 +106,7 @@ test("a provider that isn't here is refused at the start, with what to install",
   }
   expect(started).toMatchObject({
     code: "TUTTI_UNAVAILABLE",
-    message: expect.stringContaining("ONNXRUNTIME_NODE_INSTALL=cuda12"),
+    message: expect.stringContaining("infra/cuda/fetch-provider.sh"),
   });
 });
 

@@ -12,8 +12,9 @@ import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "
 import { MODELS_MAX, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import { assert } from "@tutti/units";
 import { InlineModels, mayRunInline } from "./inline-models.ts";
-import type { Provider } from "./provider.ts";
+import type { Provider, SessionSettings } from "./provider.ts";
 import type { NoteOptions } from "./run-note.ts";
+import { runSizesOfModel } from "./sessions.ts";
 import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-messages.ts";
 
 /** Batches that wait in the worker; an executor needs two or three. Beyond, a batch fails at once. */
@@ -24,6 +25,8 @@ export interface OnnxEngineOptions {
   readonly provider?: Provider;
   /** Threads of one run on a CPU. */
   readonly threads?: number;
+  /** With CUDA: the GPU of this host, as nvidia-smi counts them. Default: 0. */
+  readonly device?: number;
   /**
    * Percentage of the accelerator that this process has (by its cores, or by CUDA MPS). For a fraction its latencies
    * are a type's of their own. Default: 100.
@@ -41,16 +44,16 @@ export interface OnnxEngineOptions {
 export async function startOnnxEngine({
   provider = "cpu",
   threads = 1,
+  device = 0,
   part = 100,
   note,
 }: OnnxEngineOptions = {}): Promise<OnnxEngine> {
   assert(Number.isSafeInteger(threads) && threads >= 1 && threads <= THREADS_MAX, `${threads} threads`);
-  const inline = new InlineModels({ provider, threads }, note);
-  const workerData: WorkerOptions = { provider, threads, runs: inline.shared, ...(note && { note }) };
+  const inline = new InlineModels({ provider, threads, device }, note);
+  const workerData: WorkerOptions = { provider, threads, device, runs: inline.shared, ...(note && { note }) };
   const worker = new Worker(new URL("./session-worker.ts", import.meta.url), { workerData });
   const type = part === 100 ? `onnx-${provider}` : `onnx-${provider}-${part}`;
-  // A GPU's run can take any time, whatever a trial measures.
-  const engine = new OnnxEngine({ worker, type, inline, mayInline: provider === "cpu" });
+  const engine = new OnnxEngine({ worker, type, inline, settings: { provider, threads, device } });
   const problem = await engine.ready;
   if (problem === undefined) return engine;
   await new Promise<void>((stopped) => engine.stop(stopped));
@@ -78,7 +81,9 @@ export class OnnxEngine implements Engine {
   readonly ready: Promise<string | undefined>;
   readonly #worker: Worker;
   readonly #inline: InlineModels;
-  readonly #mayInline: boolean;
+  readonly #settings: SessionSettings;
+  /** By the models that run in certain sizes only. */
+  readonly #runSizes = new Map<string, readonly number[]>();
   readonly #queue: QueuedBatch[] = [];
   /** Number of batches that the worker has. */
   #onWorker = 0;
@@ -95,13 +100,13 @@ export class OnnxEngine implements Engine {
     readonly worker: Worker;
     readonly type: string;
     readonly inline: InlineModels;
-    readonly mayInline: boolean;
+    readonly settings: SessionSettings;
   }) {
     const { worker } = parts;
     this.#worker = worker;
     this.type = parts.type;
     this.#inline = parts.inline;
-    this.#mayInline = parts.mayInline;
+    this.#settings = parts.settings;
     const { promise, resolve } = Promise.withResolvers<string | undefined>();
     this.ready = promise;
     let fault = "the session worker ended by itself";
@@ -132,10 +137,14 @@ export class OnnxEngine implements Engine {
     if (this.#waiting.size >= MODELS_MAX) return refuse("too many loads are under way");
     const fail = (reason: string): void => done({ kind: "failed", reason: `${spec.name}: ${reason}`, fault: true });
     const own = new Uint8Array(bytes); // a copy: the caller's is borrowed (`slice` of a Buffer copies nothing)
-    const isTried = this.#mayInline && mayRunInline(spec, bytes);
+    // A GPU's run can take any time, whatever a trial measures.
+    const isTried = this.#settings.provider === "cpu" && mayRunInline(spec, bytes);
+    const runSizes = runSizesOfModel(this.#settings, { bytes, batchSizeMax: spec.batchSizeMax });
     const settle = (reply: WorkerReply): void => {
       assert(reply.kind === "loaded", "a load is answered as a load");
       if (reply.outcome.kind === "failed") return done(reply.outcome);
+      this.#runSizes.delete(spec.name);
+      if (runSizes !== undefined) this.#runSizes.set(spec.name, runSizes);
       void this.#place(spec, reply.isQuick ? bytes : undefined).then(() => done(reply.outcome));
     };
     const request = { kind: "load", id: this.#expect({ settle, fail }), spec, bytes: own, isTried } as const;
@@ -163,7 +172,12 @@ export class OnnxEngine implements Engine {
     this.#enqueue({ isHere: () => true, start: () => void this.#runHere(run, done), fail: done });
   }
 
+  runSizes(model: string): readonly number[] | undefined {
+    return this.#runSizes.get(model);
+  }
+
   unload(name: string, done: () => void): void {
+    this.#runSizes.delete(name);
     if (this.#closed !== undefined) return queueMicrotask(done);
     const fromWorker = (): void => this.#post({ kind: "unload", id: this.#expect({ settle: done, fail: done }), name });
     if (!this.#inline.has(name)) return fromWorker();

@@ -11,8 +11,8 @@ const NEEDS: Readonly<Record<Provider, string>> = {
     "it needs a Vulkan driver and libvulkan.so.1: the GPU maker's driver with `apt-get install libvulkan1`, or without a GPU a software " +
     "driver, Mesa 25 or newer: `export $(infra/webgpu/fetch-driver.sh)` before the start brings one",
   cuda:
-    "it needs an NVIDIA driver, CUDA's libraries and the provider's own, which onnxruntime-node's installer fetches: " +
-    "`ONNXRUNTIME_NODE_INSTALL=cuda12 node node_modules/onnxruntime-node/script/install.js`; --provider webgpu uses the same GPU with its driver alone",
+    "it needs an NVIDIA driver, CUDA 13's libraries and the provider's own: `export $(infra/cuda/fetch-provider.sh)` before the start brings " +
+    "all but the driver; --provider webgpu uses the same GPU with its driver alone",
 };
 
 /** @param detail - onnxruntime's message; the C++ source lines that it begins with are left out */
@@ -21,9 +21,19 @@ export function providerProblem(provider: Provider, detail: string): string {
   return `the ${provider} provider doesn't work here (${said}): ${NEEDS[provider]}`;
 }
 
+/**
+ * Largest accepted difference of a provider's outputs from the CPU's, as a share of an output's largest value. CUDA
+ * multiplies in TF32 (10 bits) on newer GPUs, which is several times as fast; a 12-layer encoder was 1.8e-3 away then.
+ * NVIDIA_TF32_OVERRIDE=0 in the environment makes it compute with all bits.
+ */
+export const differenceMax = (provider: Provider): number =>
+  provider === "cuda" && process.env["NVIDIA_TF32_OVERRIDE"] !== "0" ? 1e-2 : 1e-3;
+
 export interface SessionSettings {
   readonly provider: Provider;
   readonly threads: number;
+  /** With CUDA: the GPU, as nvidia-smi counts them. */
+  readonly device: number;
 }
 
 /**
@@ -31,9 +41,9 @@ export interface SessionSettings {
  * than wider ones (two threads take 5.1 to 3.2 ms for 45 % more CPU). Severity 4: an error reaches its batch's outcome,
  * so the native logger need not print it as well.
  */
-export function sessionOptions({ provider, threads }: SessionSettings): ort.InferenceSession.SessionOptions {
+export function sessionOptions({ provider, threads, device }: SessionSettings): ort.InferenceSession.SessionOptions {
   return {
-    executionProviders: [provider],
+    executionProviders: [provider === "cuda" ? { name: provider, deviceId: device } : provider],
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: "sequential",

@@ -7,6 +7,7 @@ import type { NoteOptions } from "./run-note.ts";
 export interface WorkerOptions {
   readonly provider: Provider;
   readonly threads: number;
+  readonly device: number;
   /** File of the run note. */
   readonly note?: NoteOptions;
   /** Run counter of the other thread: odd while a run is in progress there (RunWatch). */

@@ -30,9 +30,10 @@ beforeEach(() => {
 /** Every run takes `runMs`. @returns the measured runs, and how long the probe took, in milliseconds */
 function measure(
   runMs: number,
-  { isServing, latencyOf }: { isServing: boolean } & Pick<Engine, "latencyOf">,
-): { tookMs: number; runs: number[] } {
-  const engine: Pick<Engine, "type" | "run" | "latencyOf"> = {
+  { isServing, latencyOf, runSizes }: { isServing: boolean } & Pick<Engine, "latencyOf" | "runSizes">,
+): { tookMs: number; sizes: number[]; runs: number[] } {
+  const engine: Pick<Engine, "type" | "run" | "latencyOf" | "runSizes"> = {
+    ...(runSizes !== undefined && { runSizes }),
     type: "test",
     ...(latencyOf !== undefined && { latencyOf }),
     run: (_, done) =>
@@ -72,15 +73,20 @@ function measure(
     slot,
   );
   clock.advanceTo(after(start, seconds(8)));
-  return { tookMs: (end - start) / 1_000, runs: measured?.samples.map((sample) => sample.runs.length) ?? [] };
+  const samples = measured?.samples ?? [];
+  return {
+    tookMs: (end - start) / 1_000,
+    sizes: samples.map((sample) => sample.batchSize),
+    runs: samples.map((sample) => sample.runs.length),
+  };
 }
 
 test("an accelerator that serves nobody is measured without a pause", () => {
-  expect(measure(10, { isServing: false })).toEqual({ tookMs: 2 * 21 * 10, runs: [20, 20] });
+  expect(measure(10, { isServing: false })).toEqual({ tookMs: 2 * 21 * 10, sizes: [1, 2], runs: [20, 20] });
 });
 
 test("one that serves is left free after each measured run for as long as it took", () => {
-  expect(measure(10, { isServing: true })).toEqual({ tookMs: 2 * (21 * 10 + 20 * 10), runs: [20, 20] });
+  expect(measure(10, { isServing: true })).toEqual({ tookMs: 2 * (21 * 10 + 20 * 10), sizes: [1, 2], runs: [20, 20] });
 });
 
 test("a size whose runs are long is measured until the budget is spent, at least five times, and three where one run spends it", () => {
@@ -89,9 +95,18 @@ test("a size whose runs are long is measured until the budget is spent, at least
   expect(measure(200, { isServing: false }).runs).toEqual([3, 3]);
 });
 
+test("where batches are filled up, the sizes that run are measured, and each holds from the size after the one before", () => {
+  const runSizes = (): number[] => [1, 4];
+  expect(measure(10, { isServing: false, runSizes })).toEqual({
+    tookMs: 2 * 21 * 10,
+    sizes: [1, 2, 4],
+    runs: [20, 20, 20],
+  });
+});
+
 test("an engine that knows its latencies tells them without a run, and one that knows only some is measured", () => {
   const latencyOf = (_: string, __: number, batchSize: number) => micros(100 * batchSize);
-  expect(measure(10, { isServing: false, latencyOf })).toEqual({ tookMs: 0, runs: [1, 1] });
+  expect(measure(10, { isServing: false, latencyOf })).toEqual({ tookMs: 0, sizes: [1, 2], runs: [1, 1] });
   const some: typeof latencyOf = (model, bucket, batchSize) =>
     (batchSize === 1 ? latencyOf(model, bucket, batchSize) : undefined) as ReturnType<typeof latencyOf>;
   expect(measure(10, { isServing: false, latencyOf: some }).runs).toEqual([20, 20]);

@@ -45,7 +45,10 @@ export class Prober {
     if (known || this.#queue.length >= PROBES_MAX) return;
     const told = knownSamples(wanted, slot);
     this.#queue.push({
-      wanted: told === undefined ? wanted : { ...wanted, batchSizes: [] },
+      wanted: {
+        ...wanted,
+        batchSizes: told === undefined ? (slot.engine.runSizes?.(wanted.model) ?? wanted.batchSizes) : [],
+      },
       slot,
       samples: told ?? [],
       sizeIndex: 0,
@@ -103,7 +106,9 @@ export class Prober {
   #finish(probe: Probe, failure: string): void {
     this.#queue.shift();
     const { gpu, model, number, bucket } = probe.wanted;
-    this.#options.done({ gpu, type: probe.slot.engine.type, model, number, bucket, samples: probe.samples, failure });
+    const { engine } = probe.slot;
+    const samples = engine.runSizes?.(model) === undefined ? probe.samples : asSteps(probe.samples);
+    this.#options.done({ gpu, type: engine.type, model, number, bucket, samples, failure });
     this.#next();
   }
 }
@@ -115,6 +120,14 @@ function knownSamples({ model, bucket, batchSizes }: ProfileWanted, { engine }: 
     runs: [engine.latencyOf?.(model, bucket, batchSize)].filter((run) => run !== undefined),
   }));
   return samples.some(({ runs }) => runs.length === 0) ? undefined : samples;
+}
+
+/** Says of the size after each one that it takes as long as the next: latencies between sizes are read off the line. */
+function asSteps(samples: Probe["samples"]): Probe["samples"] {
+  return samples.flatMap((sample, i) => {
+    const least = (samples[i - 1]?.batchSize ?? 0) + 1;
+    return least < sample.batchSize ? [{ batchSize: least, runs: sample.runs }, sample] : [sample];
+  });
 }
 
 /** Fewest runs of one size. Long runs vary less in proportion to their length, and keep others waiting. */

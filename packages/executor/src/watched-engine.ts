@@ -78,6 +78,10 @@ export class WatchedEngine implements Engine {
     return this.#engine.cold === true;
   }
 
+  runSizes(model: string): readonly number[] | undefined {
+    return this.#engine.runSizes?.(model);
+  }
+
   latencyOf(model: string, bucket: number, batchSize: number): Micros | undefined {
     return this.#engine.latencyOf?.(model, bucket, batchSize);
   }

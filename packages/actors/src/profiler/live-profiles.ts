@@ -180,7 +180,8 @@ export class LiveProfiles {
   #slowest(counted: readonly Observed[], bucket: number, latenciesOf: (one: Observed) => Latencies): ProfilePoints {
     const has = counted.filter(({ seeds }) => seeds[bucket] !== undefined).map(latenciesOf);
     const last = Math.min(...has.map(({ batchSizeMax }) => batchSizeMax));
-    const sizes = batchSizesOf(this.spec.batchSizeMax).filter((size) => size <= last);
+    const measured = new Set(counted.flatMap(({ given }) => given.profiles[bucket] ?? []).map((one) => one.batchSize));
+    const sizes = [...measured].filter((size) => size <= last).sort((a, b) => a - b);
     return sizes.map((batchSize) => {
       return { batchSize, latency: micros(Math.max(...has.map((one) => one.latency(batchSize)))) };
     });

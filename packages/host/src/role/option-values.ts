@@ -70,11 +70,11 @@ export function hostsOf(flag: string, text: string | undefined): string[] {
   });
 }
 
-/** Parses a whole number from 1 on. */
-export function wholeNumber(flag: string, text: string, max: number): number {
+/** Parses a whole number from `least` on. */
+export function wholeNumber(flag: string, text: string, max: number, least = 1): number {
   const count = Number(text);
-  if (Number.isInteger(count) && count >= 1 && count <= max) return count;
-  throw usageError(`--${flag} ${text}: a number from 1 to ${max}`);
+  if (text.trim() !== "" && Number.isInteger(count) && count >= least && count <= max) return count;
+  throw usageError(`--${flag} ${text}: a number from ${least} to ${max}`);
 }
 
 export function parseWarmup(text: string | undefined): Micros {

@@ -65,6 +65,12 @@ export const FLAGS: readonly Flag[] = [
     text: "execution provider of onnxruntime (default: cpu)",
   },
   {
+    name: "device",
+    value: "n",
+    roles: ["executor"],
+    text: "with --provider cuda: which of this host's GPUs, as nvidia-smi counts them (default: 0)",
+  },
+  {
     name: "jitter",
     value: "spread[:seed]",
     roles: ["executor"],

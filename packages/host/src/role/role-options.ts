@@ -61,6 +61,8 @@ export interface RoleOptions {
   readonly gpus: readonly GpuId[];
   readonly engine: (typeof ENGINES)[number];
   readonly provider: (typeof PROVIDERS)[number];
+  /** executor: which of its host's GPUs. */
+  readonly device: number;
   readonly jitter: Jitter | undefined;
   /** executor: bytes for the weights of its models together, on each accelerator. Undefined: unbounded. */
   readonly memory: number | undefined;
@@ -143,6 +145,7 @@ export function parseRoleOptions(
     gpus: parseGpus(flag("gpus") ?? "0"),
     engine: oneOf("engine", ENGINES, flag("engine") ?? "onnx"),
     provider: oneOf("provider", PROVIDERS, flag("provider") ?? "cpu"),
+    device: wholeNumber("device", flag("device") ?? "0", 63, 0),
     jitter: parseJitter(flag("jitter")),
     memory: parseMemory(flag("memory")),
     threads: wholeNumber("threads", flag("threads") ?? "1", 64),

@@ -166,7 +166,8 @@ function planExecutors(options: UpOptions, { jitter, hasTaskset = false }: Surro
     const all = options.executors + options.emulatedExecutors;
     return Array.from({ length: all }, (_, gpu): PlannedExecutor => {
       const isEmulated = gpu >= options.executors;
-      const engine = isEmulated ? ["--engine", "emulated"] : ["--provider", options.provider];
+      const device = options.provider === "cuda" ? ["--device", String(gpu)] : [];
+      const engine = isEmulated ? ["--engine", "emulated"] : ["--provider", options.provider, ...device];
       const argv = ["--gpus", String(gpu), ...engine];
       if (isEmulated) return { argv, gpus: 1, ...splittable(gpu, emulated) };
       const { coresEach } = options;

@@ -5,6 +5,7 @@ import { OCR_PIPELINE_FOLDER } from "@tutti/pipeline-ocr/folder";
 import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type Micros } from "@tutti/units";
 import { usageError } from "@tutti/admin";
+import { nvidiaGpus } from "../parts/nvidia-gpus.ts";
 import {
   oneOf,
   parseBudgetShare,
@@ -149,8 +150,11 @@ export interface UpOptions {
 /** Maximum number of processes of one role on one machine. */
 const ROLE_MAX = 16;
 
-/** @throws {CommandError} naming the flag and what it takes */
-export function parseUpOptions(flags: UpFlags): UpOptions {
+/**
+ * @param gpusHere - counts this host's NVIDIA GPUs
+ * @throws {CommandError} naming the flag and what it takes
+ */
+export function parseUpOptions(flags: UpFlags, gpusHere: () => number = nvidiaGpus): UpOptions {
   // Checked here, so that an error gives one message instead of one from each child.
   parsePolicy(flags.policy);
   parsePatience(flags.patience);
@@ -166,9 +170,15 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
   const demo = flags.demo && flags.emulate === undefined;
   const subClusters = countOf("sub-clusters", flags.subClusters ?? "1", ROLE_MAX);
   const coresEach = flags.cores === undefined ? undefined : countOf("cores", flags.cores, availableParallelism());
-  const usual = coresEach === undefined ? executorsOf(flags.emulate, subClusters) : coreGroups(coresEach);
+  const gpus = flags.provider === "cuda" && flags.emulate === undefined ? gpusHere() : 0;
+  const usual = coresEach === undefined ? executorsOf(flags, { subClusters, gpus }) : coreGroups(coresEach);
   const executors = autoscale?.max ?? countOf("executors", flags.executors ?? String(usual), 256);
   checkCores(flags, { coresEach, executors });
+  if (gpus > 0 && executors > gpus)
+    throw usageError(
+      `${executors} executors with --provider cuda: each takes a GPU for its own, and there ${gpus === 1 ? "is one" : `are ${gpus}`}; ` +
+        "`tutti split` makes parts of one",
+    );
   return {
     port: flags.port === undefined ? undefined : parsePort("port", flags.port),
     nats: flags.nats,
@@ -297,10 +307,15 @@ function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {
 
 /**
  * Default number of executors. Emulated accelerators share one process for each sub-cluster. With more processes, one
- * can be drained or restarted while the others serve; all accelerators of a process belong to one sub-cluster.
+ * can be drained or restarted while the others serve; all accelerators of a process belong to one sub-cluster. Each GPU
+ * has one executor, and so have most cores; behind WebGPU the driver chooses the GPU, so there is one.
+ *
+ * @param count.gpus - 0 where none can be counted
  */
-const executorsOf = (emulate: string | undefined, subClusters: number): number =>
-  Math.max(subClusters, emulate === undefined ? availableParallelism() - 1 : 1);
+function executorsOf({ emulate, provider }: UpFlags, count: { subClusters: number; gpus: number }): number {
+  const all = provider === "cpu" ? availableParallelism() - 1 : count.gpus;
+  return Math.max(count.subClusters, emulate === undefined ? all : 1);
+}
 
 const coreGroups = (coresEach: number): number => Math.floor(availableParallelism() / coresEach);
 

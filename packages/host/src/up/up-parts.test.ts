@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { OCR_PIPELINE_FOLDER } from "@tutti/pipeline-ocr/folder";
 import { afterEach, expect, test } from "vitest";
+import { gpusIn } from "../parts/nvidia-gpus.ts";
 import { parseRoleOptions } from "../role/role-options.ts";
 import { Announcer } from "./announcer.ts";
 import { planCluster } from "./cluster-plan.ts";
@@ -53,6 +54,25 @@ test("each role runs as often as is asked for, and emulated executors join the r
     ["emulated", [2]],
     ["emulated", [3]],
   ]);
+});
+
+test("an executor on CUDA has a GPU of its own, and there are as many as GPUs unless fewer are asked for", () => {
+  const planned = (flags: Partial<UpFlags>): (number | string)[] =>
+    planCluster(
+      parseUpOptions({ ...FLAGS, provider: "cuda", ...flags }, () => 3),
+      { url: "nats://a:1", credentials: {} },
+    )
+      .filter(({ role }) => role === "executor")
+      .map(({ argv }) => parseRoleOptions("executor", argv, {}))
+      .map(({ engine, device }) => (engine === "onnx" ? device : engine));
+  expect(planned({})).toEqual([0, 1, 2]);
+  expect(planned({ executors: "1", emulatedExecutors: "1" })).toEqual([0, "emulated"]);
+  expect(() => planned({ executors: "4" })).toThrow(/there are 3; .*tutti split/);
+  expect(parseUpOptions({ ...FLAGS, provider: "cuda" }, () => 0).executors).toBe(1); // which then says what is missing
+  expect(parseUpOptions({ ...FLAGS, provider: "webgpu" }, () => 3).executors).toBe(1);
+  const listed =
+    "GPU 0: NVIDIA A100 (UUID: GPU-a)\n  MIG 3g.20gb     Device  0: (UUID: MIG-b)\nGPU 1: NVIDIA A100 (UUID: GPU-c)\n";
+  expect(gpusIn(listed)).toBe(2);
 });
 
 test("by default a node hosts every role but the executor's, and each further one takes ports that are free", () => {

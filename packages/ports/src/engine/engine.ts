@@ -18,6 +18,11 @@ export interface Engine {
    * undefined: it is measured.
    */
   latencyOf?(model: string, bucket: number, batchSize: number): Micros | undefined;
+  /**
+   * Sizes that a loaded model's batches are filled up to, ascending, with its largest batch the last. Absent or
+   * undefined: every batch runs as it is.
+   */
+  runSizes?(model: string): readonly number[] | undefined;
   /** Checks the file's sha256, then makes the model ready to run. Loading a name again replaces it. */
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void;
   /** Batches of it that are queued still run. */

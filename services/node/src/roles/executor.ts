@@ -49,7 +49,8 @@ function startEngine({ clock, options }: RoleContext, note: NoteOptions): Engine
   // Two WebGPU sessions in threads of one process crash it, and a native abort takes its neighbours along.
   if (options.gpus.length > 1)
     throw new CommandError("one process drives one real accelerator: start one for each of --gpus");
-  return startOnnxEngine({ provider: options.provider, threads: options.threads, part: options.part, note });
+  const { provider, threads, device, part } = options;
+  return startOnnxEngine({ provider, threads, device, part, note });
 }
 
 function lastRunsOf(folder: string, slot: string): LastRun[] {
