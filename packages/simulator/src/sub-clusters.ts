@@ -5,7 +5,7 @@
  *   SC1. Models are placed by packages/planning, so that sub-clusters have the same work; accelerators go with the
  *        work, at least one each.
  */
-import { placeModels } from "@tutti/planning";
+import { dealtInProportion, placeModels } from "@tutti/planning";
 import { assert } from "@tutti/units";
 import { modelWork } from "./model-work.ts";
 import type { Scenario } from "./scenario.ts";
@@ -33,7 +33,7 @@ export function splitOf(scenario: Scenario, count: number): SubClusterSplit {
   const { clusters } = placeModels(problem, { seed, proposals: PROPOSALS });
   const works = new Float64Array(count);
   for (const [i, rate] of work.entries()) works[clusters[i]!]! += rate;
-  return { clusterOf: clusters, gpus: dealt(gpus, works) };
+  return { clusterOf: clusters, gpus: dealtInProportion(gpus, works) };
 }
 
 /** Share by model, summed over the phases; not normalised. */
@@ -47,26 +47,6 @@ export function meanShares({ models, phases, duration }: Scenario): readonly num
     for (const [m, { share }] of models.entries()) means[m]! += time * phase.factor * (shares?.[m] ?? share);
   }
   return [...means];
-}
-
-/** Deals accelerators in proportion to the parts, at least one each. The remaining ones go where a part lacks most. */
-function dealt(count: number, parts: Float64Array): number[] {
-  const total = parts.reduce((sum, part) => sum + part, 0);
-  const ideal = [...parts].map((part) => (total > 0 ? part / total : 1 / parts.length) * count);
-  const given = ideal.map((part) => Math.max(1, Math.floor(part)));
-  const lacking = (): number => count - given.reduce((sum, one) => sum + one, 0);
-  const byNeed = (a: number, b: number): number => given[a]! / ideal[a]! - given[b]! / ideal[b]! || a - b;
-  const places = given.map((_, i) => i);
-  for (let left = lacking(); left > 0; left--) given[places.toSorted(byNeed)[0]!]!++;
-  // At least one each is more than there are.
-  for (let left = lacking(); left < 0; left++)
-    given[
-      places
-        .filter((i) => given[i]! > 1)
-        .toSorted(byNeed)
-        .at(-1)!
-    ]!--;
-  return given;
 }
 
 /** @throws Error for a policy that plans for the whole cluster */

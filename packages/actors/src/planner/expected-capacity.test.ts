@@ -13,7 +13,7 @@ function measured(number: number, rate: number): MeasuredModel {
 const planned = (count: number, subCluster: (number: number) => string) => ({
   models: Array.from({ length: count }, (_, i) => ({ number: i + 1, subCluster: subCluster(i + 1) })),
   loads: ["main", "b"].map((name) => ({
-    ...{ subCluster: name, models: 0, rate: 0, work: 0, memoryBytes: 0, gpus: 2, gpusIdeal: 2 },
+    ...{ subCluster: name, models: 0, rate: 0, work: 0, memoryBytes: 0, dynamicBytes: 0, gpus: 2, gpusIdeal: 2 },
     key: gpuId(0),
   })),
 });

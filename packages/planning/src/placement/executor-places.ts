@@ -80,11 +80,16 @@ class Dealing {
     const isLed = this.#draft.problem.subClusters.length > 0;
     for (const executor of this.#executors) {
       const place = this.#draft.places.get(executor.key);
-      if (place !== undefined && (!isLed || (this.#draft.lives(place) && this.#fits(executor, place)))) continue;
+      if (place !== undefined && (!isLed || (this.#mayStay(place) && this.#fits(executor, place)))) continue;
       this.#draft.places.delete(executor.key);
       this.#known = undefined;
       this.free.push(executor);
     }
+  }
+
+  /** A closing sub-cluster keeps executors until the last of its models has gone. */
+  #mayStay(place: string): boolean {
+    return this.#draft.isOpen(place) || (this.#draft.lives(place) && this.#draft.hasModels(place));
   }
 
   /**
@@ -94,7 +99,7 @@ class Dealing {
   giveFirstOnes(): void {
     const lacking = [...this.#ideal.keys()]
       .filter((subCluster) => this.#of(subCluster).length === 0)
-      .sort((a, b) => this.#draft.of(b).memory - this.#draft.of(a).memory);
+      .sort((a, b) => this.#draft.need(b) - this.#draft.need(a));
     for (const subCluster of lacking) {
       const free = this.free.find((executor) => this.#fits(executor, subCluster));
       const executor = free ?? this.#donor(subCluster);
@@ -139,20 +144,21 @@ class Dealing {
 
   #lackText(subCluster: string): string {
     if (this.#executors.length === 0) return "there is none";
-    const { memory } = this.#draft.of(subCluster);
+    const memory = this.#draft.need(subCluster);
     return memory > 0 ? `none that holds their ${bytesText(memory)} can be spared` : "none can be spared";
   }
 
   placeFree(): void {
     const { subClusters } = this.#draft.problem;
     // Without any models, executors go to the first sub-cluster that has a leader: they are at hand when a model comes.
-    const places = this.#ideal.size > 0 ? [...this.#ideal.keys()] : subClusters.slice(0, 1);
+    const open = subClusters.filter((subCluster) => this.#draft.isOpen(subCluster));
+    const places = this.#ideal.size > 0 ? [...this.#ideal.keys()] : open.slice(0, 1);
     for (const executor of [...this.free]) {
       const [to] = places
         .filter((subCluster) => this.#fits(executor, subCluster))
         .sort((a, b) => this.#surplus(a) - this.#surplus(b));
       if (to === undefined) {
-        const least = Math.min(...places.map((subCluster) => this.#draft.of(subCluster).memory));
+        const least = Math.min(...places.map((subCluster) => this.#draft.need(subCluster)));
         const why = `it holds ${bytesText(executor.memoryBytesMax)}, and no sub-cluster needs less than ${bytesText(least)}`;
         this.#draft.explain(nameOf(executor), places.length === 0 ? "waits: nobody leads" : `is left out: ${why}`);
         continue;
@@ -182,13 +188,14 @@ class Dealing {
 
   loads(): SubClusterLoad[] {
     return this.#draft.problem.subClusters.map((subCluster) => {
-      const { modelsThen, rateThen, workThen, memory } = this.#draft.of(subCluster);
+      const { modelsThen, rateThen, workThen, memory, dynamic } = this.#draft.of(subCluster);
       return {
         subCluster,
         models: modelsThen,
         rate: rateThen,
         work: workThen,
         memoryBytes: memory,
+        dynamicBytes: dynamic,
         gpus: this.#gpus(subCluster),
         gpusIdeal: this.#ideal.get(subCluster) ?? 0,
       };
@@ -248,7 +255,7 @@ class Dealing {
     );
   }
   #fits(executor: ExecutorToPlace, subCluster: string): boolean {
-    return executor.memoryBytesMax >= this.#draft.of(subCluster).memory;
+    return executor.memoryBytesMax >= this.#draft.need(subCluster);
   }
   #of(subCluster: string): readonly ExecutorToPlace[] {
     return this.#there().get(subCluster)?.executors ?? [];

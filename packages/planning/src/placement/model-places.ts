@@ -9,9 +9,14 @@
  *   MP4. Moves that only balance loads cost no more than is left of the budget. They are made only where the loads
  *        differ by more than a tolerance and the moves make that clearly better, so that nothing moves for ever while
  *        nothing changes.
+ *   MP5. Models leave a closing sub-cluster as they leave one without a leader, and are served there until they have
+ *        arrived. One that has room nowhere else stays.
+ *   MP6. A balancing move must not break a bound that was kept: the rate that a ranker decides for, and what the
+ *        accelerators of a sub-cluster carry. A bound that is broken is restored whatever the tolerance, if it can be.
  */
 import { placeModels } from "../sub-clusters/local-search.ts";
-import { type SubClusterProblem, judge, meansOf } from "../sub-clusters/problem.ts";
+import { dealtInProportion } from "../sub-clusters/dealing.ts";
+import { type SubClusterPlan, type SubClusterProblem, judge, meansOf, violationOf } from "../sub-clusters/problem.ts";
 import { type DraftModel, type PlacementDraft, destinationOf } from "./placement-draft.ts";
 import type { LeftOut, ModelMove } from "./placement-problem.ts";
 import { bytesText, rateText } from "./placement-texts.ts";
@@ -55,7 +60,12 @@ function finishMoves(draft: PlacementDraft): number[] {
       draft.explain(model.name, `is taken back from ${next}, where nobody leads any more`);
       continue;
     }
-    if (model.isStuck === true && draft.lives(home)) {
+    if (!draft.isOpen(next) && draft.isOpen(home)) {
+      draft.set(entry, { home, next: undefined });
+      draft.explain(model.name, `is taken back from ${next}, which is not needed`);
+      continue;
+    }
+    if (model.isStuck === true && draft.isOpen(home)) {
       draft.set(entry, { home, next: undefined });
       draft.explain(model.name, `is taken back from ${next}, where it was not loaded in time`);
       continue;
@@ -98,7 +108,7 @@ function evict(draft: PlacementDraft): void {
  * that leaves fewer out.
  */
 function placeHomeless(draft: PlacementDraft): ModelMove[] {
-  const homeless = draft.models.filter((entry) => !draft.lives(destinationOf(entry)));
+  const homeless = draft.models.filter((entry) => !draft.isOpen(destinationOf(entry)));
   if (homeless.length === 0 || draft.problem.executors.length === 0) return [];
   const size = (a: DraftModel, b: DraftModel): number => b.model.memoryBytes - a.model.memoryBytes;
   const rate = (a: DraftModel, b: DraftModel): number => b.model.rate - a.model.rate;
@@ -109,13 +119,15 @@ function placeHomeless(draft: PlacementDraft): ModelMove[] {
   ];
   const attempts = orders.map((order) => {
     const placed = new Map<DraftModel, string>();
+    const moved = new Map<DraftModel, string | undefined>();
     for (const entry of order) {
       const to = bestPlace(draft, entry);
-      if (to === undefined) continue;
+      if (to === undefined || to === destinationOf(entry)) continue;
       placed.set(entry, to);
+      moved.set(entry, entry.next);
       draft.set(entry, { home: entry.home, next: to });
     }
-    for (const entry of placed.keys()) draft.set(entry, { home: entry.home, next: undefined });
+    for (const [entry, before] of moved) draft.set(entry, { home: entry.home, next: before });
     return placed;
   });
   const best = attempts[1]!.size > attempts[0]!.size ? attempts[1]! : attempts[0]!;
@@ -133,29 +145,43 @@ function settle(draft: PlacementDraft, entry: DraftModel, to: string): ModelMove
     draft.explain(model.name, `is placed in ${to}: ${least}, and has room for ${bytesText(model.memoryBytes)}`);
     return [];
   }
-  // Its old sub-cluster has no leader, so nothing serves it there. Still, the target serves it only once it is loaded.
-  draft.set(entry, { home, next: to });
-  draft.explain(model.name, `goes from ${home}, where nobody leads, to ${to}: ${least}`);
+  // Without a leader nothing serves it in its old sub-cluster. Still, the target serves it only once it is loaded.
+  draft.set(entry, { home, next: to === home ? undefined : to });
+  if (to === home) return [];
+  const why = draft.lives(home) ? "which is not needed" : "where nobody leads";
+  draft.explain(model.name, `goes from ${home}, ${why}, to ${to}: ${least}`);
   return [{ number: model.number, from: home, to, cost: 2 * model.memoryBytes, isForced: true }];
 }
 
-function bestPlace(draft: PlacementDraft, { model: { memoryBytes } }: DraftModel): string | undefined {
+/** A place in an open sub-cluster, or where none has room in one that is not to be used. */
+function bestPlace(draft: PlacementDraft, { model, home, next }: DraftModel): string | undefined {
+  const { memoryBytes, dynamicBytes = 0 } = model;
   const candidates = draft.problem.subClusters
-    .filter((subCluster) => draft.couldHold({ subCluster, memoryBytes }))
+    .filter((to) => to === home || to === next || draft.couldHold({ subCluster: to, memoryBytes, dynamicBytes }))
     .map((subCluster, order) => {
       const { rateThen, memory, modelsThen } = draft.of(subCluster);
       const rateShare = draft.rate > 0 ? rateThen / draft.rate : 0;
       const memoryShare = draft.memory > 0 ? memory / draft.memory : 0;
       return {
         subCluster,
-        lost: draft.lostWith(subCluster, memoryBytes),
+        isClosed: !draft.isOpen(subCluster),
+        lost: draft.lostWith(subCluster, model),
+        isOver: rateThen + model.rate > (draft.problem.rateMax ?? Infinity),
         isEmpty: draft.executorsOf(subCluster).length === 0,
         // The number of models decides where rates and memory are not known yet.
         load: rateShare + memoryShare + (0.01 * modelsThen) / draft.models.length,
         order,
       };
     })
-    .sort((a, b) => a.lost - b.lost || Number(a.isEmpty) - Number(b.isEmpty) || a.load - b.load || a.order - b.order);
+    .sort(
+      (a, b) =>
+        a.lost - b.lost ||
+        Number(a.isClosed) - Number(b.isClosed) ||
+        Number(a.isOver) - Number(b.isOver) ||
+        Number(a.isEmpty) - Number(b.isEmpty) ||
+        a.load - b.load ||
+        a.order - b.order,
+    );
   return candidates[0]?.subCluster;
 }
 
@@ -169,9 +195,14 @@ function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMov
   const problem = subClusterProblem(draft, placed, used);
   const now = judge(problem, problem.disruption!.previous);
   const { rate: mean } = meansOf(problem);
-  if (now.objective <= TOLERANCE * mean) return nothing;
-  const found = placeModels(problem, { seed: draft.problem.seed, proposals: PROPOSALS, enumerateMax: ENUMERATE_MAX });
-  if (!found.feasible || found.objective > BETTER * now.objective) return nothing;
+  const over = excessOf(problem, now.clusters);
+  if (over === 0 && now.objective <= TOLERANCE * mean) return nothing;
+  const isBetter = (plan: Pick<SubClusterPlan, "clusters" | "objective">): boolean =>
+    over > 0
+      ? excessOf(problem, plan.clusters) <= BETTER * over
+      : excessOf(problem, plan.clusters) === 0 && plan.objective <= BETTER * now.objective;
+  const found = searched(problem, draft.problem.seed);
+  if (!found.feasible || !isBetter(found)) return nothing;
   const moves: ModelMove[] = [];
   const waiting: ModelMove[] = [];
   const clusters = Int32Array.from(found.clusters);
@@ -180,7 +211,7 @@ function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMov
     if (from === undefined || to === destinationOf(entry)) continue;
     const { number, memoryBytes } = entry.model;
     const move: ModelMove = { number, from, to, cost: 2 * memoryBytes, isForced: false };
-    if (draft.couldHold({ subCluster: to, memoryBytes }) && draft.lostWith(to, memoryBytes) === 0) {
+    if (draft.couldHold({ subCluster: to, ...entry.model }) && draft.lostWith(to, entry.model) === 0) {
       draft.set(entry, { home: from, next: to });
       moves.push(move);
     } else {
@@ -189,8 +220,17 @@ function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMov
     }
   }
   const made = judge(problem, clusters);
-  if (moves.length > 0 && made.objective > BETTER * now.objective) {
-    // Some moves must wait for room, and without them the others don't make the loads clearly better.
+  const isWorth = isBetter(made);
+  const overloaded = isWorth ? overloadedBy(draft, placed, { used, before: now.clusters, after: clusters }) : undefined;
+  if (moves.length > 0 && (!isWorth || overloaded !== undefined)) {
+    // Some moves must wait for room, and without them the others don't make the loads clearly better (MP4), or break
+    // a bound (MP6).
+    if (overloaded !== undefined)
+      for (const { number, to } of moves)
+        draft.explain(
+          byNumber.get(number)!.model.name,
+          `would make loads more even in ${to}, and stays: ${overloaded} could not carry its requests then`,
+        );
     for (const { number, from } of moves) draft.set(byNumber.get(number)!, { home: from, next: undefined });
     return { moves: [], waiting: [...moves, ...waiting] };
   }
@@ -210,6 +250,45 @@ function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMov
   return { moves, waiting };
 }
 
+/** The bound on rates is given up where no plan within the budget keeps it: even loads are better than none. */
+function searched(problem: SubClusterProblem, seed: number): SubClusterPlan {
+  const options = { seed, proposals: PROPOSALS, enumerateMax: ENUMERATE_MAX };
+  const found = placeModels(problem, options);
+  if (found.feasible || problem.rateMax === Infinity) return found;
+  return placeModels({ ...problem, rateMax: Infinity }, options);
+}
+
+/** Rate above what rankers decide for, relative to the mean; 0: none (MP6). */
+function excessOf(problem: SubClusterProblem, clusters: Int32Array): number {
+  const excess = violationOf({ ...problem, memoryMax: Infinity }, clusters);
+  return excess > ROUNDING ? excess : 0;
+}
+const ROUNDING = 1e-9;
+
+/**
+ * A sub-cluster whose accelerators would carry less than is asked for, while now all carry it (MP6); undefined: none.
+ */
+function overloadedBy(
+  { problem: { carries, executors } }: PlacementDraft,
+  placed: readonly DraftModel[],
+  plans: { readonly used: readonly string[]; readonly before: Int32Array; readonly after: Int32Array },
+): string | undefined {
+  if (carries === undefined) return undefined;
+  const gpus = executors.reduce((sum, one) => sum + one.gpus.length, 0);
+  const overloaded = (clusters: Int32Array): number => {
+    const works = new Float64Array(plans.used.length);
+    for (const [i, { model }] of placed.entries()) works[clusters[i]!]! += model.work;
+    return dealtInProportion(gpus, works).findIndex((own, cluster) => {
+      const models = placed.filter((_, i) => clusters[i] === cluster).map(({ model }) => model);
+      const rate = models.reduce((sum, model) => sum + model.rate, 0);
+      const numbers = models.map(({ number }) => number);
+      return rate > (carries(numbers, own) ?? Infinity);
+    });
+  };
+  const after = overloaded(plans.after);
+  return after >= 0 && overloaded(plans.before) < 0 ? plans.used[after] : undefined;
+}
+
 /**
  * Sub-clusters to balance over, at most as many as there are executors: those that have executors or models come first.
  */
@@ -217,7 +296,8 @@ function usableOf(draft: PlacementDraft): string[] {
   const { subClusters, executors } = draft.problem;
   const rank = (subCluster: string): number =>
     draft.executorsOf(subCluster).length > 0 ? 0 : draft.hasModels(subCluster) ? 1 : 2;
-  return subClusters.toSorted((a, b) => rank(a) - rank(b)).slice(0, executors.length);
+  const open = subClusters.filter((subCluster) => draft.isOpen(subCluster));
+  return open.toSorted((a, b) => rank(a) - rank(b)).slice(0, executors.length);
 }
 
 function subClusterProblem(
@@ -231,9 +311,9 @@ function subClusterProblem(
   const models = placed.map(({ model }) => ({
     rate: model.rate,
     staticMemory: model.memoryBytes,
-    dynamicMemory: 0,
+    dynamicMemory: model.dynamicBytes ?? 0,
   }));
-  const problem = { models, clusters: used.length, rateMax: Infinity, memoryMax };
+  const problem = { models, clusters: used.length, rateMax: draft.problem.rateMax ?? Infinity, memoryMax };
   const { weight } = meansOf(problem);
   return {
     ...problem,
@@ -255,18 +335,21 @@ function leftOutOf(draft: PlacementDraft): LeftOut[] {
   const largestBytes = Math.max(...executors.map(({ memoryBytesMax }) => memoryBytesMax));
   return draft.models
     .filter((entry) => !draft.lives(destinationOf(entry)))
-    .map(({ model: { number, name, memoryBytes } }) => {
+    .map(({ model: { number, name, memoryBytes, dynamicBytes = 0 } }) => {
+      const needed = memoryBytes + dynamicBytes;
       const free = executors.map(
-        ({ key, memoryBytesMax }) => memoryBytesMax - draft.of(draft.places.get(key) ?? "").memory,
+        ({ key, memoryBytesMax }) =>
+          memoryBytesMax - draft.need(draft.places.get(key) ?? "", { memoryBytes: 0, dynamicBytes }),
       );
       const freeBytes = Math.max(0, ...free);
       const there =
         subClusters.length === 0
           ? "no sub-cluster has a leader"
-          : memoryBytes > largestBytes
+          : needed > largestBytes
             ? `no accelerator holds more than ${bytesText(largestBytes)}`
             : `of the ${bytesText(largestBytes)} that the largest accelerator holds, ${bytesText(freeBytes)} are free at most`;
-      draft.explain(name, `is left out: it needs ${bytesText(memoryBytes)}, and ${there}`);
+      const runs = dynamicBytes > 0 ? ` and ${bytesText(dynamicBytes)} while it runs` : "";
+      draft.explain(name, `is left out: it needs ${bytesText(memoryBytes)}${runs}, and ${there}`);
       return { number, name, memoryBytes, largestBytes, freeBytes };
     });
 }

@@ -15,11 +15,16 @@ interface Held {
   /** Models that it has or will have, and their memory: executors hold both (PL1). */
   models: number;
   memory: number;
+  /** Memory that the largest run of one of them takes besides. */
+  dynamic: number;
   /** Number, rate and work of the models that stay or come. */
   modelsThen: number;
   rateThen: number;
   workThen: number;
 }
+
+type Size = Pick<ModelToPlace, "memoryBytes" | "dynamicBytes">;
+type PlacedSize = Size & { readonly subCluster: string };
 
 export const destinationOf = ({ home, next }: DraftModel): string | undefined => next ?? home;
 
@@ -80,11 +85,21 @@ export class PlacementDraft {
     this.#count(entry, 1);
   }
 
+  /** Whether it is led and may be used. */
+  isOpen(subCluster: string | undefined): subCluster is string {
+    return this.lives(subCluster) && this.problem.closing?.has(subCluster) !== true;
+  }
+
   of(subCluster: string): Readonly<Held> {
     return this.#held.get(subCluster) ?? NOTHING;
   }
   hasModels(subCluster: string): boolean {
     return this.of(subCluster).models > 0;
+  }
+  /** Memory that an executor of it needs, with one more model: all weights, and the largest run (E1). */
+  need(subCluster: string, more?: Size): number {
+    const { memory, dynamic } = this.of(subCluster);
+    return memory + (more?.memoryBytes ?? 0) + Math.max(dynamic, more?.dynamicBytes ?? 0);
   }
 
   /** Executors that a sub-cluster had when planning began. */
@@ -96,17 +111,17 @@ export class PlacementDraft {
    * Whether executors could be dealt so that each sub-cluster with models has one that holds them, with one more model
    * in one of them.
    */
-  couldHold(more?: { readonly subCluster: string; readonly memoryBytes: number }): boolean {
+  couldHold(more?: PlacedSize): boolean {
     return this.misfit(more) === undefined;
   }
 
   /** A sub-cluster that is too large, or one too many; undefined where all have what they need. */
-  misfit(more?: { readonly subCluster: string; readonly memoryBytes: number }): string | undefined {
+  misfit(more?: PlacedSize): string | undefined {
     const needs = this.problem.subClusters
       .filter((subCluster) => more?.subCluster === subCluster || this.hasModels(subCluster))
       .map((subCluster) => ({
         subCluster,
-        memory: this.of(subCluster).memory + (more?.subCluster === subCluster ? more.memoryBytes : 0),
+        memory: this.need(subCluster, more?.subCluster === subCluster ? more : undefined),
         executors: this.executorsOf(subCluster).length,
       }));
     // Where needs are equal, the sub-cluster without executors comes last: it is the first to be left out.
@@ -117,8 +132,8 @@ export class PlacementDraft {
   }
 
   /** Accelerators that a sub-cluster would lose because their executors can't hold one more model. */
-  lostWith(subCluster: string, memoryBytes: number): number {
-    const memory = this.of(subCluster).memory + memoryBytes;
+  lostWith(subCluster: string, more: Size): number {
+    const memory = this.need(subCluster, more);
     return this.executorsOf(subCluster)
       .filter(({ memoryBytesMax }) => memoryBytesMax < memory)
       .reduce((sum, { gpus }) => sum + gpus.length, 0);
@@ -126,6 +141,17 @@ export class PlacementDraft {
 
   explain(about: string, text: string): void {
     this.reasons.push({ about, text });
+  }
+
+  /** The largest run of a sub-cluster's models, after one has come or before one goes. */
+  #dynamicOf(place: string, entry: DraftModel, sign: 1 | -1): number {
+    const { dynamicBytes: own = 0 } = entry.model;
+    const known = this.of(place).dynamic;
+    if (sign === 1) return Math.max(known, own);
+    if (own < known) return known;
+    return this.models
+      .filter((other) => other !== entry && (other.home === place || other.next === place))
+      .reduce((most, { model }) => Math.max(most, model.dynamicBytes ?? 0), 0);
   }
 
   #count(entry: DraftModel, sign: 1 | -1): void {
@@ -137,6 +163,7 @@ export class PlacementDraft {
       this.#held.set(place, held);
       held.models += sign;
       held.memory += sign * model.memoryBytes;
+      held.dynamic = this.#dynamicOf(place, entry, sign);
       if (place !== destination) continue;
       held.modelsThen += sign;
       held.rateThen += sign * model.rate;
@@ -145,7 +172,7 @@ export class PlacementDraft {
   }
 }
 
-const NOTHING: Held = { models: 0, memory: 0, modelsThen: 0, rateThen: 0, workThen: 0 };
+const NOTHING: Held = { models: 0, memory: 0, dynamic: 0, modelsThen: 0, rateThen: 0, workThen: 0 };
 
 /**
  * Sub-cluster of an executor: all of its accelerators are in one. A process with other accelerators than before stays

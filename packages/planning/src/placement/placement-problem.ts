@@ -7,7 +7,12 @@ export interface ModelToPlace {
   readonly rate: number;
   /** Accelerators that it keeps busy at that rate: rate × l(b*)/b*. */
   readonly work: number;
+  /** Its weights, which stay loaded. */
   readonly memoryBytes: number;
+  /**
+   * Memory that a run of it takes besides; one model runs at a time, so of an accelerator's models the largest counts.
+   */
+  readonly dynamicBytes?: number;
   /** Whether its last move failed: it isn't moved to balance loads. */
   readonly isPinned?: boolean;
   /** Whether its move takes too long: the move is taken back. */
@@ -18,7 +23,7 @@ export interface ModelToPlace {
 export interface ExecutorToPlace {
   readonly key: number;
   readonly gpus: readonly GpuId[];
-  /** Memory for the weights of its models together; Infinity: enough. */
+  /** Memory for the weights of its models together and the largest run; Infinity: enough. */
   readonly memoryBytesMax: number;
   /** Sub-cluster whose leader it follows now. */
   readonly subCluster: string;
@@ -35,6 +40,15 @@ export interface Places {
 export interface PlacementProblem {
   /** Sub-clusters with a living leader; the first ones are preferred where all are alike. */
   readonly subClusters: readonly string[];
+  /** Sub-clusters with a leader that are not to be used: their models leave, and then their accelerators. */
+  readonly closing?: ReadonlySet<string>;
+  /** Requests per second that a ranker can decide for (R_max of docs/algorithms.md, E1). Default: unbounded. */
+  readonly rateMax?: number;
+  /**
+   * Requests per second that accelerators carry of models at their present shares (D9); undefined: unknown. Default:
+   * nothing is known.
+   */
+  readonly carries?: (models: readonly number[], gpus: number) => number | undefined;
   readonly models: readonly ModelToPlace[];
   /** Living executors. */
   readonly executors: readonly ExecutorToPlace[];
@@ -82,8 +96,9 @@ export interface SubClusterLoad {
   readonly models: number;
   readonly rate: number;
   readonly work: number;
-  /** Memory of its models, including those that come and those that go. */
+  /** Memory of its models, including those that come and those that go, and the largest run besides. */
   readonly memoryBytes: number;
+  readonly dynamicBytes: number;
   readonly gpus: number;
   /** Its share of the accelerators, in proportion to the work. */
   readonly gpusIdeal: number;
