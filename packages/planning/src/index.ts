@@ -1,4 +1,5 @@
 export * from "./sub-clusters/baselines.ts";
+export * from "./sub-clusters/count.ts";
 export * from "./sub-clusters/dealing.ts";
 export * from "./sub-clusters/local-search.ts";
 export * from "./sub-clusters/problem.ts";

@@ -7,3 +7,12 @@ export { type PooledModel, poolCapacity } from "./pools/pool-capacity.ts";
 export * from "./rollout/ramp.ts";
 export * from "./scaling/scaling-advisor.ts";
 export * from "./scaling/scaling-planner.ts";
+export {
+  type DivisionEstimate,
+  type SubClusterCount,
+  BUSY_HIGH,
+  SubClusterCounter,
+  neededByMemory,
+} from "./sub-clusters/count.ts";
+export { dealtInProportion } from "./sub-clusters/dealing.ts";
+export { placeModels } from "./sub-clusters/local-search.ts";

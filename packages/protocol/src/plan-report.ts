@@ -29,8 +29,28 @@ const ReportedSubCluster = schema.record({
    */
   carriedRps: schema.optional(amount),
   waits: schema.optional(schema.text(NAME_LENGTH_MAX)),
+  /** Bytes that the largest run of its models takes besides, and the memory of its smallest accelerator if bounded. */
+  dynamicBytes: schema.optional(amount),
+  memoryBytesMax: schema.optional(amount),
+  /** Share of its time for which its ranker is busy, and the rate that it may have: what it carries and decides for. */
+  busy: schema.optional(amount),
+  rateMax: schema.optional(amount),
+  /** Bounds that it is close to. */
+  binds: schema.optional(schema.list(schema.oneOf(["memory", "rate"]), 2)),
 });
 export type ReportedSubCluster = Static<typeof ReportedSubCluster>;
+
+const ReportedDivision = schema.record({
+  /** Sub-clusters that have a leader, that are used, and that rankers and memory need. */
+  asked: schema.count,
+  used: schema.count,
+  needed: schema.count,
+  because: schema.oneOf(["demanded", "rankers", "memory", "cheap", "costly", "unknown"]),
+  /** Rates that all accelerators are expected to carry in as many as are asked for, and in one. */
+  dividedRps: schema.optional(amount),
+  undividedRps: schema.optional(amount),
+});
+export type ReportedDivision = Static<typeof ReportedDivision>;
 
 const ReportedModel = schema.record({
   number: schema.model,
@@ -38,6 +58,8 @@ const ReportedModel = schema.record({
   rate: amount,
   work: amount,
   memoryBytes: amount,
+  /** Bytes that its runs take besides its weights. */
+  dynamicBytes: schema.optional(amount),
   /**
    * Variance over mean of its requests in a second, 1 until three seconds are known: 1 is also that of Poisson
    * arrivals.
@@ -63,6 +85,8 @@ export const isPlanReport = schema.record({
   /** Epoch of the placement that the report is about. */
   epoch: schema.count,
   subClusters: reported(ReportedSubCluster),
+  /** The number of sub-clusters that are used, where several have a leader. */
+  division: schema.optional(ReportedDivision),
   /** Rate that all accelerators would carry as one sub-cluster; absent: they are one. */
   undividedRps: schema.optional(amount),
   models: reported(ReportedModel),

@@ -311,7 +311,13 @@ export const ExecutorInventory = packed(
     memoryBytes: schema.count,
     memoryBytesMax: schema.count,
     models: schema.list(
-      schema.record({ number: schema.count, version: schema.text(), memoryBytes: schema.count }),
+      schema.record({
+        number: schema.count,
+        version: schema.text(),
+        memoryBytes: schema.count,
+        /** Bytes that its largest run took besides; absent: not measured. */
+        dynamicBytes: schema.optional(schema.count),
+      }),
       MODELS_MAX,
     ),
   },

@@ -17,13 +17,20 @@ const LEADERLESS = seconds(3);
 /** Bound of the remembered sizes of models that were loaded once (T7). */
 const SIZES_KEPT = 16_384;
 
+/** Bytes of a model's weights, and those that its runs take besides. */
+interface ModelSize {
+  readonly memoryBytes: number;
+  readonly dynamicBytes: number;
+}
+
 /** The cluster that plans are made for: sub-clusters with a leader, and executors with the models that they hold. */
 export class ClusterState {
   readonly #inventories = new Map<ActorKey, ExecutorInventory>();
   readonly #ledAt = new Map<string, Instant>();
   /** Accelerators whose executor is gone, and since when. */
   readonly #goneAt = new Map<GpuId, Instant>();
-  readonly #sizes = new Map<number, number>();
+  readonly #leaders = new Map<string, ActorKey>();
+  readonly #sizes = new Map<number, ModelSize>();
   readonly #startedAt: Instant;
 
   constructor(startedAt: Instant) {
@@ -31,8 +38,9 @@ export class ClusterState {
   }
 
   /** @returns whether the sub-cluster had no known leader before */
-  hearRanker({ epoch = 0, subCluster = DEFAULT_SUB_CLUSTER }: Heartbeat, now: Instant): boolean {
+  hearRanker({ key, epoch = 0, subCluster = DEFAULT_SUB_CLUSTER }: Heartbeat, now: Instant): boolean {
     if (epoch === 0) return false;
+    this.#leaders.set(subCluster, key);
     const isNew = !this.#ledAt.has(subCluster);
     this.#ledAt.set(subCluster, now);
     return isNew;
@@ -43,9 +51,11 @@ export class ClusterState {
     const before = this.#inventories.get(inventory.executor);
     this.#inventories.set(inventory.executor, inventory);
     for (const gpu of inventory.gpus) this.#goneAt.delete(gpu);
-    for (const { number, memoryBytes } of inventory.models) {
+    for (const { number, memoryBytes, dynamicBytes } of inventory.models) {
+      // Executors measure for themselves, and a small one that fits is no use where the largest doesn't.
+      const dynamic = Math.max(dynamicBytes ?? 0, this.#sizes.get(number)?.dynamicBytes ?? 0);
       this.#sizes.delete(number); // The newest come last.
-      this.#sizes.set(number, memoryBytes);
+      this.#sizes.set(number, { memoryBytes, dynamicBytes: dynamic });
     }
     for (const oldest of this.#sizes.keys()) {
       if (this.#sizes.size <= SIZES_KEPT) break;
@@ -63,8 +73,15 @@ export class ClusterState {
   forget(now: Instant): boolean {
     let isNews = false;
     for (const [subCluster, ledAt] of this.#ledAt)
-      if (now - ledAt > LEADERLESS) isNews = this.#ledAt.delete(subCluster) || isNews;
+      if (now - ledAt > LEADERLESS) {
+        this.#leaders.delete(subCluster);
+        isNews = this.#ledAt.delete(subCluster) || isNews;
+      }
     return isNews;
+  }
+
+  leaderOf(subCluster: string): ActorKey | undefined {
+    return this.#leaders.get(subCluster);
   }
 
   /** The default sub-cluster first, then by name. */
@@ -99,8 +116,8 @@ export class ClusterState {
     }));
   }
 
-  /** Bytes of a model's weights, if an executor has reported them. */
-  sizeOf(modelNumber: number): number | undefined {
+  /** Memory of a model, if an executor has reported it. */
+  sizeOf(modelNumber: number): ModelSize | undefined {
     return this.#sizes.get(modelNumber);
   }
 
@@ -119,6 +136,7 @@ export class ClusterState {
 }
 
 const textOf = ({ gpus, subCluster, memoryBytesMax, models }: ExecutorInventory): string =>
-  [gpus.join(), subCluster, memoryBytesMax, models.map(({ number, version }) => `${number}:${version}`).join()].join(
-    " ",
-  );
+  [
+    ...[gpus.join(), subCluster, memoryBytesMax],
+    models.map(({ number, version, dynamicBytes = 0 }) => `${number}:${version}:${dynamicBytes}`).join(),
+  ].join(" ");

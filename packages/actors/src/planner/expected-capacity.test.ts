@@ -1,14 +1,25 @@
 import { LatencyTable } from "@tutti/profile";
 import { gpuId, millis } from "@tutti/units";
 import { expect, test } from "vitest";
-import { expectedCapacity } from "./expected-capacity.ts";
+import { CapacityEstimate } from "./expected-capacity.ts";
 import type { MeasuredModel } from "./measured-models.ts";
 
 const profile = LatencyTable.affine({ alpha: 1_000, beta: 5_000, batchSizeMax: 8 });
 function measured(number: number, rate: number): MeasuredModel {
   const load = { rate, latestRate: rate, ok: rate, bad: 0, infeasible: 0 };
   const shares = [{ share: rate, slo: millis(100), profile }];
-  return { number, name: `m${number}`, rate, work: 0, memoryBytes: 0, sloMs: 100, workMs: 0, load, shares };
+  return {
+    number,
+    name: `m${number}`,
+    rate,
+    work: rate,
+    memoryBytes: 0,
+    dynamicBytes: 0,
+    sloMs: 100,
+    workMs: 0,
+    load,
+    shares,
+  };
 }
 const planned = (count: number, subCluster: (number: number) => string) => ({
   models: Array.from({ length: count }, (_, i) => ({ number: i + 1, subCluster: subCluster(i + 1) })),
@@ -18,6 +29,11 @@ const planned = (count: number, subCluster: (number: number) => string) => ({
   })),
 });
 const isPoisson = (): number => 1;
+const expectedCapacity = (
+  models: readonly MeasuredModel[],
+  plan: ReturnType<typeof planned>,
+  dispersionOf: (number: number) => number | undefined,
+) => new CapacityEstimate(models, dispersionOf).ofPlan(plan);
 
 test("a sub-cluster without requests carries nothing that could be told, and the other one isn't divided", () => {
   const { bySubCluster, undividedRps } = expectedCapacity(
@@ -48,4 +64,16 @@ test("of more models than are looked at nothing is expected", () => {
     );
   expect(at(256).undividedRps).toBeGreaterThan(0);
   expect(at(257)).toEqual({ bySubCluster: new Map(), undividedRps: undefined });
+});
+
+test("a division is expected to carry what its fullest part carries, with models and accelerators as even as they go", () => {
+  const models = [1, 2, 3, 4].map((number) => measured(number, 10));
+  const estimate = new CapacityEstimate(models, isPoisson);
+  const halves = estimate.ofDivision(2, 4, 1)!;
+  expect(halves.undividedRps).toBeCloseTo(estimate.ofModels([1, 2, 3, 4], 4)!, 9);
+  expect(halves.dividedRps).toBeCloseTo(2 * estimate.ofModels([1, 2], 2)!, 9);
+  // More than there are models or accelerators can't be used.
+  expect(estimate.ofDivision(9, 4, 1)).toEqual(estimate.ofDivision(4, 4, 1));
+  expect(estimate.ofDivision(9, 2, 1)).toEqual(estimate.ofDivision(2, 2, 1));
+  expect(new CapacityEstimate([], isPoisson).ofDivision(2, 2, 1)).toBeUndefined();
 });

@@ -1,5 +1,5 @@
 import type { StatsReported } from "@tutti/protocol";
-import { type Instant, type Micros, modelNumberOf, seconds, threadId } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, modelNumberOf, seconds, threadId } from "@tutti/units";
 import type { ThreadId } from "@tutti/units";
 import { RateMeter } from "./rate-meter.ts";
 
@@ -33,12 +33,16 @@ export class LoadStats {
   readonly #ingresses = new RateMeter({ window: WINDOW, silence: SILENCE });
   readonly #batchers = new RateMeter({ window: WINDOW, silence: SILENCE });
   readonly #executors = new RateMeter({ window: WINDOW, silence: SILENCE });
+  readonly #rankers = new RateMeter({ window: WINDOW, silence: SILENCE });
 
   note(stats: StatsReported, now: Instant): void {
     const byThread = (): { id: number; figures: Readonly<Record<string, number>> }[] =>
       (stats.perThread ?? []).map(({ thread, figures }) => ({ id: thread, figures }));
     if (stats.role === "ingress") this.#ingresses.note(stats, byThread(), now);
     if (stats.role === "batcher") this.#batchers.note(stats, byThread(), now);
+    // In a process of several roles nobody knows which of them keeps its event loop busy.
+    if (stats.role === "ranker" && stats.figures["loopBusyUs"] !== undefined)
+      this.#rankers.note(stats, [{ id: stats.key, figures: stats.figures }], now);
     if (stats.role === "executor")
       this.#executors.note(
         stats,
@@ -69,6 +73,12 @@ export class LoadStats {
   /** Requests per second that reach each thread, which show the share of each bucket in a model's requests. */
   threads(now: Instant): ReadonlyMap<number, number> {
     return this.#batchers.rates(now, "arrivals");
+  }
+
+  /** Share of its time for which a ranker was busy, 0 … 1; undefined: it doesn't report it. */
+  busyOfRanker(ranker: ActorKey | undefined, now: Instant): number | undefined {
+    const perSecond = ranker && this.#rankers.rates(now, "loopBusyUs").get(ranker);
+    return perSecond === undefined ? undefined : Math.min(1, perSecond / 1e6);
   }
 
   /**

@@ -14,6 +14,7 @@ export interface MeasuredModel {
   /** Number of accelerators that it keeps busy. */
   readonly work: number;
   readonly memoryBytes: number;
+  readonly dynamicBytes: number;
   readonly sloMs: number;
   /** Accelerator time per request in ms. */
   readonly workMs: number;
@@ -39,12 +40,14 @@ export function measureModels(
     const load = byModel.get(number) ?? NO_LOAD;
     const byBucket = bucketShares(threads, number, Math.max(1, model.spec.buckets.length));
     const workMs = workOf(model, load.rate, byBucket);
+    const size = cluster.sizeOf(number);
     return {
       number,
       name,
       rate: load.rate,
       work: (load.rate * workMs) / 1_000,
-      memoryBytes: cluster.sizeOf(number) ?? memoryOf(model.spec),
+      memoryBytes: size?.memoryBytes ?? memoryOf(model.spec),
+      dynamicBytes: size?.dynamicBytes ?? 0,
       sloMs: slo / 1_000,
       workMs,
       load,

@@ -7,7 +7,7 @@ import {
   type ScalingAdvised,
 } from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
-import { expectedCapacity } from "./expected-capacity.ts";
+import type { CapacityEstimate } from "./expected-capacity.ts";
 import type { MeasuredModel } from "./measured-models.ts";
 
 /** Bound of the reasons kept: the last one of each model and accelerator, and of those the newest. */
@@ -44,27 +44,45 @@ export function reportOf(seen: {
   readonly reasons: ReasonLog;
   readonly advised: ScalingAdvised | undefined;
   readonly dispersionOf: (number: number) => number | undefined;
+  readonly estimate: CapacityEstimate;
+  readonly division: PlanReport["division"];
+  readonly busyOf: (subCluster: string) => number | undefined;
+  /** Requests per second that a ranker can decide for. */
+  readonly rateMax: number | undefined;
 }): PlanReport {
-  const { at, epoch, plan, models, inventories, reasons, advised, dispersionOf } = seen;
+  const { at, epoch, plan, models, reasons, advised, dispersionOf, division } = seen;
+  const inventories = [...seen.inventories];
   const leftOut = new Map(
     plan.reasons.filter(({ text }) => text.startsWith("is left out")).map((one) => [one.about, one.text]),
   );
-  const capacity = expectedCapacity(models, plan, dispersionOf);
+  const capacity = seen.estimate.ofPlan(plan);
   return {
     at,
     epoch,
-    subClusters: plan.loads
-      .slice(0, REPORTED_MAX)
-      .map(({ models: _, ...load }) => ({ ...load, ...capacity.bySubCluster.get(load.subCluster) })),
+    subClusters: plan.loads.slice(0, REPORTED_MAX).map(({ models: _, ...load }) => {
+      const { carriedRps = Infinity } = capacity.bySubCluster.get(load.subCluster) ?? {};
+      const busy = seen.busyOf(load.subCluster);
+      const bounds = {
+        rateMax: Math.min(carriedRps, seen.rateMax ?? Infinity),
+        memoryBytesMax: smallestOf(inventories, load.subCluster),
+      };
+      return {
+        ...{ ...load, ...capacity.bySubCluster.get(load.subCluster), ...(busy !== undefined && { busy }) },
+        ...Object.fromEntries(Object.entries(bounds).filter(([, bound]) => Number.isFinite(bound))),
+        binds: bindingOf(load, bounds),
+      };
+    }),
+    ...(division !== undefined && { division }),
     ...(capacity.undividedRps !== undefined && { undividedRps: capacity.undividedRps }),
     models: models
       .toSorted((a, b) => b.work - a.work || a.number - b.number)
       .slice(0, REPORTED_MAX)
-      .map(({ number, name, rate, work, memoryBytes }) => {
+      .map(({ number, name, rate, work, memoryBytes, dynamicBytes }) => {
         const dispersion = dispersionOf(number);
-        return { number, name, rate, work, memoryBytes, ...(dispersion !== undefined && { dispersion }) };
+        const known = { number, name, rate, work, memoryBytes, dynamicBytes };
+        return { ...known, ...(dispersion !== undefined && { dispersion }) };
       }),
-    executors: [...inventories].slice(0, REPORTED_MAX).map((one) => ({
+    executors: inventories.slice(0, REPORTED_MAX).map((one) => ({
       gpus: one.gpus,
       subCluster: one.subCluster,
       memoryBytes: one.memoryBytes,
@@ -84,3 +102,20 @@ export function reportOf(seen: {
     },
   };
 }
+
+/** Share of a bound from which it is said to bind. */
+const BINDS_FROM = 0.9;
+
+function bindingOf(
+  { rate, memoryBytes, dynamicBytes }: Omit<PlacementPlan["loads"][number], "models">,
+  { rateMax, memoryBytesMax }: { readonly rateMax: number; readonly memoryBytesMax: number },
+): ("memory" | "rate")[] {
+  const isMemory = memoryBytes + dynamicBytes >= BINDS_FROM * memoryBytesMax;
+  return [...(isMemory ? (["memory"] as const) : []), ...(rate >= BINDS_FROM * rateMax ? (["rate"] as const) : [])];
+}
+
+/** Memory of the smallest accelerator of a sub-cluster. */
+const smallestOf = (inventories: readonly ExecutorInventory[], own: string): number =>
+  inventories
+    .filter(({ subCluster, memoryBytesMax }) => subCluster === own && memoryBytesMax < MEMORY_UNBOUNDED)
+    .reduce((least, { memoryBytesMax }) => Math.min(least, memoryBytesMax), Infinity);

@@ -9,6 +9,7 @@
  *   PN3. A model or executor without a place gets one at once. A move that only balances loads happens at the end of an
  *        epoch or when a rate leaves its band, not more often than once a second, and within an epoch's budget.
  *   PN4. Nothing is decided before all actors had the time to be heard.
+ *        It uses as few sub-clusters as rankers can decide for (sub-cluster-choice.ts).
  *   PN5. Of several planners one decides (duty.ts). The others know what it knows.
  */
 import type { DeliverySubscription } from "@tutti/ports/bus";
@@ -23,12 +24,14 @@ import { isOnDuty } from "../runtime/duty.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { ScalingAdvice } from "./scaling-advice.ts";
 import { ClusterState } from "./cluster-state.ts";
+import { CapacityEstimate } from "./expected-capacity.ts";
 import { LoadStats, isOutOfBand } from "./load-stats.ts";
 import { type MeasuredModel, measureModels } from "./measured-models.ts";
 import { PendingMoves } from "./pending-moves.ts";
 import { PlacementStore } from "./placement-store.ts";
 import { ReasonLog, reportOf } from "./plan-reporter.ts";
 import { RolloutController } from "./rollout-controller.ts";
+import { SubClusterChoice } from "./sub-cluster-choice.ts";
 
 export interface PlannerConfig extends ActorConfig {
   /** How often loads are balanced, if no rate leaves its band before. */
@@ -39,6 +42,8 @@ export interface PlannerConfig extends ActorConfig {
    * Share of all models' memory that may be loaded and unloaded in an epoch only to balance loads. Default: a tenth.
    */
   readonly budgetShare?: number;
+  /** Sub-clusters that are used whatever they cost, of those that have a leader. Default: one. */
+  readonly subClustersMin?: number;
 }
 
 export function createPlanner(ports: ActorPorts, config: PlannerConfig, ready: () => void): Actor {
@@ -69,6 +74,7 @@ class Planner implements Actor {
   readonly #moves: PendingMoves;
   readonly #reasons = new ReasonLog();
   readonly #adviser: ScalingAdvice;
+  readonly #choice: SubClusterChoice;
   readonly #advice: FrameWriter;
   readonly #stats: DeliverySubscription[] = [];
   readonly #timers: Stop[] = [];
@@ -108,6 +114,7 @@ class Planner implements Actor {
       },
     });
     const { log } = this.#runtime;
+    this.#choice = new SubClusterChoice(config.subClustersMin ?? 1, log);
     this.#placementStore = new PlacementStore({ store: ports.store, log, onChange: () => (this.#isNews = true) });
     this.#catalog = new Catalog(ports.store, log, {
       onChange: ({ spec, status }, before) => {
@@ -141,7 +148,7 @@ class Planner implements Actor {
       this.#loads.note(stats, this.#now());
       this.#rollouts.hear(stats);
     });
-    for (const role of ["ingress", "batcher", "executor"] as const)
+    for (const role of ["ingress", "batcher", "executor", "ranker"] as const)
       this.#stats.push(
         bus.subscribe(this.#runtime.subjects.stats(role), ({ payload }) => {
           if (reader.read(payload) !== undefined) this.#runtime.faults++;
@@ -196,8 +203,14 @@ class Planner implements Actor {
     // Before the first placement executors follow their defaults, which a plan without executors would forbid.
     if (placement === undefined && (subClusters.length === 0 || executors.length === 0)) return;
     this.#plans++;
+    const estimate = this.#estimateOf(models);
+    const used = this.#choice.used({ subClusters, placement, models, executors });
+    const rateMax = this.#rateMax(models);
     const plan = planPlacement({
       subClusters,
+      closing: new Set(subClusters.filter((subCluster) => !used.includes(subCluster))),
+      ...(rateMax !== undefined && { rateMax }),
+      carries: (numbers, gpus) => estimate.ofModels(numbers, gpus),
       models: models.map((model) => ({ ...model, ...this.#moves.marksOf(model.number) })),
       executors,
       before: placement,
@@ -236,15 +249,44 @@ class Planner implements Actor {
         inventories: this.#cluster.inventories(this.#runtime.registry),
         reasons: this.#reasons,
         advised: this.#advised,
+        estimate: this.#estimateOf(models),
+        division: this.#choice.division,
+        busyOf: (subCluster) => this.#busyOf(subCluster),
+        rateMax: this.#rateMax(models),
         dispersionOf: (number) => this.#adviser.dispersionOf(number),
       }),
     );
+  }
+
+  #estimateOf(models: readonly MeasuredModel[]): CapacityEstimate {
+    return new CapacityEstimate(models, (number) => this.#adviser.dispersionOf(number));
+  }
+  #busyOf(subCluster: string): number | undefined {
+    return this.#loads.busyOfRanker(this.#cluster.leaderOf(subCluster), this.#now());
+  }
+  #rateMax(models: readonly MeasuredModel[]): number | undefined {
+    const { placement } = this.#placementStore;
+    return this.#choice.rateMax({ placement, models, busyOf: (subCluster) => this.#busyOf(subCluster) });
+  }
+
+  /** Looks once a window whether other sub-clusters should be used. */
+  #choose(models: readonly MeasuredModel[], now: Instant): void {
+    const { placement, nextEpoch } = this.#placementStore;
+    if (placement === undefined || !this.#choice.isDue(now)) return;
+    const subClusters = this.#cluster.subClusters();
+    const executors = this.#cluster.executors(this.#runtime.registry);
+    const gpus = executors.reduce((sum, executor) => sum + executor.gpus.length, 0);
+    const estimate =
+      subClusters.length < 2 ? undefined : this.#estimateOf(models).ofDivision(subClusters.length, gpus, nextEpoch);
+    const busyOf = (subCluster: string): number | undefined => this.#busyOf(subCluster);
+    if (this.#choice.hear({ subClusters, placement, models, executors, busyOf }, estimate, now)) this.#isNews = true;
   }
 
   #advise(): void {
     const now = this.#now();
     if (between(this.#startedAt, now) < RATES_AFTER || !this.#isOnDuty) return;
     const models = this.#measure(now);
+    this.#choose(models, now);
     this.#hasLeftBand ||= models.some(({ number, rate }) => isOutOfBand(this.#plannedRates.get(number) ?? 0, rate));
     let gpus = 0;
     for (const peer of this.#runtime.registry.ofRole("executor")) gpus += peer.gpus?.length ?? 0;
@@ -267,6 +309,7 @@ class Planner implements Actor {
     return {
       executors: this.#cluster.executors(this.#runtime.registry).length,
       subClusters: this.#cluster.subClusters().length,
+      subClustersUsed: this.#choice.division?.used ?? 1,
       epoch: placement?.epoch ?? 0,
       placed: placement?.models.length ?? 0,
       moving: placement?.models.filter(({ next }) => next !== undefined).length ?? 0,

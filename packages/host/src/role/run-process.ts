@@ -27,7 +27,7 @@ import { processLives } from "./process-lives.ts";
 import { COLLECT_ALONE, decides } from "./process-arguments.ts";
 import { HEARTBEAT_EVERY, IDLE_HEARTBEAT_EVERY, PEER_TIMEOUT } from "./role-defaults.ts";
 import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
-import { watchVitals } from "./vitals.ts";
+import { loopBusyUs, watchVitals } from "./vitals.ts";
 
 export interface RoleContext {
   /** All roles that this process hosts. */
@@ -195,6 +195,7 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
     ...{ linkMessagesOut: control.links.traffic.messages + bulk.links.traffic.messages },
     ...{ linkBytesOut: control.links.traffic.bytes + bulk.links.traffic.bytes },
     clockErrorUs: clockErrorUs(),
+    ...(roles.length === 1 && { loopBusyUs: loopBusyUs() }),
   }));
   const { store } = nats;
   // A port under a wrong name would go unnoticed when these are spread.

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { watchVitals } from "./vitals.ts";
+import { loopBusyUs, watchVitals } from "./vitals.ts";
 
 const turn = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -22,4 +22,16 @@ test("a blocked event loop shows as its lag, once, and the work as processor tim
 test("nothing is said of a loop that has not turned yet", () => {
   const read = watchVitals(() => ({}));
   expect(read()).toMatchObject({ lagP99Us: 0, lagMaxUs: 0 });
+});
+
+test("the time in which the event loop works is counted, and the time in which it waits isn't", async () => {
+  await turn(20);
+  const before = loopBusyUs();
+  await turn(200);
+  const waited = loopBusyUs() - before;
+  const until = performance.now() + 200;
+  while (performance.now() < until); // blocking work
+  await turn(20);
+  expect(loopBusyUs() - before - waited).toBeGreaterThan(150_000);
+  expect(waited).toBeLessThan(150_000);
 });

@@ -2,10 +2,16 @@
  * Figures of this process for `tutti top`: totals since its start, and the event loop's lateness since the last
  * reading.
  */
-import { monitorEventLoopDelay } from "node:perf_hooks";
+import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 
 /** Fifty wake-ups a second cost a thousandth of a core. */
 const RESOLUTION_MS = 20;
+
+/**
+ * Time for which the event loop was not waiting, since the start of the process. Reported by processes of one role: it
+ * is the role's own there.
+ */
+export const loopBusyUs = (): number => Math.round(performance.eventLoopUtilization().active * 1_000);
 
 /** @param more - further figures of the process */
 export function watchVitals(more: () => Readonly<Record<string, number>>): () => Readonly<Record<string, number>> {

@@ -44,6 +44,9 @@ interface FakeExecutor {
   busyUs: number;
 }
 
+/** More sub-clusters than any test has: every one with a leader is used, whatever it costs. */
+const ALL = 99;
+
 export class PlannerScene {
   readonly clock = new VirtualClock({ startAt: instant(1_000_000) });
   readonly store = new InMemoryStore({ deliver: (run) => this.#later(millis(1), run) });
@@ -51,6 +54,8 @@ export class PlannerScene {
   readonly executors = new Map<number, FakeExecutor>();
   /** By model: requests per second, and how many of 100 are refused. */
   readonly rates = new Map<number, { rate: number; badPercent: number }>();
+  /** Bytes that runs of a model take besides its weights. */
+  readonly dynamic = new Map<number, number>();
   /** Memory bound of each executor, in bytes. */
   capacity = Number.MAX_SAFE_INTEGER;
   /** Time that an executor takes to load the models that it lacks. */
@@ -106,12 +111,20 @@ export class PlannerScene {
 
   planner(config: Partial<PlannerConfig> = {}): { readonly actor: Actor; kill(): void } {
     const ports = this.#ports();
-    const actor = createPlanner(ports, { ...this.#config(), epoch: seconds(6), ...config }, () => undefined);
+    const usual = { ...this.#config(), epoch: seconds(6), subClustersMin: ALL };
+    const actor = createPlanner(ports, { ...usual, ...config }, () => undefined);
     return { actor, kill: () => void [ports.bus, ports.bulk].map((bus) => bus.close(() => undefined)) };
   }
 
-  ranker(subCluster: string): { kill(): void } {
-    return this.#runtime("ranker", () => ({ beat: { epoch: 1, subCluster } }));
+  /** A leader, which is busy for a share of its time. */
+  ranker(subCluster: string): { busy: number | undefined; kill(): void } {
+    let busyUs = 0;
+    const ranker = { busy: undefined as number | undefined, kill: () => undefined as void };
+    const { kill } = this.#runtime("ranker", () => ({
+      beat: { epoch: 1, subCluster },
+      ...(ranker.busy !== undefined && { figures: { loopBusyUs: (busyUs += 1e6 * ranker.busy) } }),
+    }));
+    return Object.assign(ranker, { kill });
   }
 
   /** An ingress that reports the loads of all models once a second. */
@@ -202,6 +215,7 @@ export class PlannerScene {
       number,
       version: "1",
       memoryBytes: this.#sizes.get(number) ?? 0,
+      ...(this.dynamic.has(number) && { dynamicBytes: this.dynamic.get(number)! }),
     }));
     fake.runtime.broadcast("planner", ExecutorInventory, {
       executor: fake.key,
@@ -216,7 +230,12 @@ export class PlannerScene {
 
   #runtime(
     role: Role,
-    say: () => { readonly beat?: object; readonly perThread?: object; readonly perGpu?: object },
+    say: () => {
+      readonly beat?: object;
+      readonly figures?: Readonly<Record<string, number>>;
+      readonly perThread?: object;
+      readonly perGpu?: object;
+    },
   ): { readonly runtime: ActorRuntime; kill(): void } {
     let said: ReturnType<typeof say> = {};
     const ports = this.#ports();
@@ -225,9 +244,9 @@ export class PlannerScene {
       beat: () => (said = Object.keys(said).length === 0 ? say() : said).beat ?? {},
       stats: () => {
         said = say();
-        const { perThread, perGpu } = said;
+        const { perThread, perGpu, figures = {} } = said;
         return {
-          figures: {},
+          figures,
           ...(perThread !== undefined && { perThread }),
           ...(perGpu !== undefined && { perGpu }),
         } as never;
