@@ -1,5 +1,13 @@
 /** The planner decides, and production's other actors follow, while requests arrive: in virtual time. */
-import { BUCKET, PLACEMENT_KEY, type Placement, isPlacement } from "@tutti/protocol";
+import {
+  BUCKET,
+  PLACEMENT_KEY,
+  type Placement,
+  type PlanReport,
+  REPORT_KEY,
+  isPlacement,
+  isPlanReport,
+} from "@tutti/protocol";
 import { type Micros, Prng, gpuId, millis, seconds } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
@@ -16,14 +24,16 @@ class Planned {
   readonly models: string[] = [];
   readonly asked: Asked[] = [];
   #planners = 0;
+  #report: PlanReport | undefined;
 
   constructor(options: VirtualClusterOptions & { readonly models?: number; readonly memory?: number } = {}) {
     const gpus = options.gpus ?? 4;
     this.cluster = new VirtualCluster({ gpus, executors: gpus, subClusters: ["main", "s1"], ...options });
-    this.cluster.store.watch(BUCKET.plan, PLACEMENT_KEY, {
-      onEntry: ({ value }) => {
+    this.cluster.store.watch(BUCKET.plan, "", {
+      onEntry: ({ key, value }) => {
         const read: unknown = fromJson(value);
-        if (isPlacement(read)) this.placements.push(read);
+        if (key === PLACEMENT_KEY && isPlacement(read)) this.placements.push(read);
+        if (key === REPORT_KEY && isPlanReport(read)) this.#report = read;
       },
       onDelete: () => undefined,
       onReady: () => undefined,
@@ -37,10 +47,15 @@ class Planned {
     this.models.push(name);
     this.cluster.addModel({ ...SHAPE, name, ...(memory !== undefined && { memory }) });
   }
-  startPlanner(): string {
+  /** @param least - sub-clusters that are used whatever they cost. Default: all that have a ranker */
+  startPlanner(least = 9): string {
     const name = `planner-${this.#planners++}`;
-    this.cluster.startPlanner(name, { epoch: EPOCH });
+    this.cluster.startPlanner(name, { epoch: EPOCH, subClustersMin: least });
     return name;
+  }
+  /** The planner's last report. */
+  get report(): PlanReport | undefined {
+    return this.#report;
   }
   get placement(): Placement | undefined {
     return this.placements.at(-1);
@@ -179,3 +194,41 @@ test.each([1, 2])(
     expect(statuses(asked)).toEqual(["ok"]);
   },
 );
+
+test("a division that costs more than a tenth is refused; a busy ranker is divided all the same, and reunited when it is calm, without a loss", () => {
+  let busy = 0.1;
+  const rankerBusy = (name: string): number => (name.startsWith("ranker-s1") ? 0.02 : busy);
+  const planned = new Planned({ rankerBusy, models: 3, gpus: 2 });
+  planned.cluster.run(seconds(2));
+  planned.startPlanner(1);
+  const asked = planned.load(seconds(25), 50);
+  expect([planned.places, planned.gpus("main")]).toEqual([["main", "main", "main"], 2]);
+  expect(planned.report!.division).toMatchObject({ asked: 2, used: 1, needed: 1, because: "costly" });
+  busy = 0.8;
+  asked.push(...planned.load(seconds(30), 50));
+  expect(new Set(planned.places)).toEqual(new Set(["main", "s1"]));
+  expect([planned.gpus("main"), planned.gpus("s1")]).toEqual([1, 1]);
+  expect(planned.report!.division).toMatchObject({ asked: 2, used: 2, needed: 2, because: "rankers" });
+  busy = 0.3;
+  asked.push(...planned.load(seconds(40), 50));
+  expect([planned.places, planned.gpus("main")]).toEqual([["main", "main", "main"], 2]);
+  planned.cluster.run(millis(200));
+  expect(statuses(asked)).toEqual(["ok"]);
+});
+
+test("models whose runs don't fit beside each other are placed apart once executors have measured them", () => {
+  const runBytes = (): number => 1.6e9;
+  const planned = new Planned({ models: 2, memory: 1e9, memoryBytesMax: 3e9, gpus: 2, runBytes });
+  planned.startPlanner(1);
+  planned.cluster.run(seconds(4));
+  const asked = planned.load(seconds(30), 20);
+  // Weights of 2 GB and a run of 1.6 GB: more than 3 GB.
+  expect(planned.places.toSorted()).toEqual(["main", "s1"]);
+  const { division, subClusters } = planned.report!;
+  expect(division).toMatchObject({ asked: 2, used: 2, because: "memory" });
+  for (const one of subClusters)
+    expect(one).toMatchObject({ memoryBytes: 1e9, dynamicBytes: 1.6e9, memoryBytesMax: 3e9, binds: [] });
+  const late = planned.load(seconds(5), 20);
+  planned.cluster.run(millis(200));
+  expect(statuses([...asked, ...late])).toEqual(["ok"]);
+});

@@ -45,6 +45,10 @@ export interface VirtualClusterOptions {
   readonly telemetry?: (name: string) => Telemetry;
   /** Real run times as a multiple of what the profile says. */
   readonly runTimes?: () => number;
+  /** Bytes that a run takes besides the weights. Default: unknown. */
+  readonly runBytes?: (model: string, batchSize: number) => number;
+  /** Share of its time for which a ranker is busy, by its process. Default: no ranker reports it. */
+  readonly rankerBusy?: (name: string) => number;
 }
 
 export interface Outcome {

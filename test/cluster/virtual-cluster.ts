@@ -1,4 +1,12 @@
-import { createBatcher, createPlanner, createProfiler, createRanker, type LocalActors } from "@tutti/actors";
+import {
+  createBatcher,
+  createPlanner,
+  createProfiler,
+  createRanker,
+  type LocalActors,
+  type PlannerConfig,
+} from "@tutti/actors";
+import type { ActorPorts } from "@tutti/actors/runtime";
 import { createExecutor, type ExecutorPorts, type LastRun } from "@tutti/executor";
 import { createIngress } from "@tutti/ingress";
 import type { Bus } from "@tutti/ports/bus";
@@ -24,6 +32,7 @@ import {
   Prng,
   actorKey,
   after,
+  between,
   gpuId,
   micros,
   millis,
@@ -159,10 +168,28 @@ export class VirtualCluster extends ActorCluster {
 
   startRanker(name: string, subCluster = DEFAULT_SUB_CLUSTER): void {
     this.#start(name, ({ ports, config }) =>
-      createRanker(ports, { ...config, ...FAST_TIMEOUTS.ranker, subCluster }, nothing),
+      createRanker(
+        { ...ports, ...this.#vitalsOf(name, ports.clock) },
+        { ...config, ...FAST_TIMEOUTS.ranker, subCluster },
+        nothing,
+      ),
     );
   }
-  startPlanner(name: string, options: { readonly epoch: Micros; readonly budgetShare?: number }): void {
+  /** The busy time of a ranker's process, which takes none in virtual time. */
+  #vitalsOf(name: string, clock: Clock): Pick<ActorPorts, "vitals"> {
+    const { rankerBusy } = this.#options;
+    if (rankerBusy === undefined) return {};
+    let [at, loopBusyUs] = [clock.now(), 0];
+    return {
+      vitals: () => {
+        const now = clock.now();
+        loopBusyUs += Math.round(rankerBusy(name) * between(at, now));
+        at = now;
+        return { loopBusyUs };
+      },
+    };
+  }
+  startPlanner(name: string, options: Pick<PlannerConfig, "epoch" | "budgetShare" | "subClustersMin">): void {
     this.#start(name, ({ ports, config }) => createPlanner(ports, { ...config, ...options }, nothing));
   }
   startBatcher(name: string): void {
@@ -228,9 +255,10 @@ export class VirtualCluster extends ActorCluster {
   }
 
   #engine(gpu: GpuId, clock: Clock): Engine {
-    const { fault } = this.#options;
+    const { fault, runBytes } = this.#options;
     return new EmulatedEngine({
       clock,
+      ...(runBytes !== undefined && { runBytes }),
       latency: (model, _, batchSize) => {
         const planned = this.#latencies.get(model)?.(batchSize);
         return planned === undefined ? undefined : micros(Math.round(planned * (this.#options.runTimes?.() ?? 1)));

@@ -151,6 +151,11 @@ export class OnnxEngine implements Engine {
     this.#post(request, [own.buffer]);
   }
 
+  /** Memory of the process: a session keeps what its runs have taken, so its growth stays to be seen after a run. */
+  residentBytes(): number {
+    return process.memoryUsage.rss();
+  }
+
   /** Whether a model's batches run on the caller's thread. */
   runsInline(name: string): boolean {
     return this.#inline.has(name);

@@ -9,12 +9,16 @@ export function inventoryOf(executor: {
   readonly slots: ReadonlyMap<GpuId, GpuSlot>;
   readonly subCluster: string;
   readonly memoryBytesMax: number | undefined;
-  readonly loader: Pick<ModelLoader, "loaded" | "memoryOf">;
+  readonly loader: Pick<ModelLoader, "loaded" | "memoryOf" | "dynamicOf">;
 }): ExecutorInventory {
   const { key, slots, subCluster, memoryBytesMax = MEMORY_UNBOUNDED, loader } = executor;
   const [first] = slots.values();
   const models = loader.loaded().map(({ spec: { name, number, version } }) => {
-    return { number, version, memoryBytes: loader.memoryOf(name) ?? 0 };
+    const dynamicBytes = loader.dynamicOf(name);
+    return {
+      ...{ number, version, memoryBytes: loader.memoryOf(name) ?? 0 },
+      ...(dynamicBytes !== undefined && { dynamicBytes }),
+    };
   });
   const memoryBytes = models.reduce((sum, model) => sum + model.memoryBytes, 0);
   return {

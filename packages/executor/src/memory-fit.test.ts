@@ -28,6 +28,22 @@ test("what is here keeps its room; others come in their order as far as they fit
   ]);
 });
 
+test("the largest run of those that fit needs room besides, whoever's it is", () => {
+  const residents = [
+    { ...resident("a", 40, true), dynamic: 30 },
+    resident("b", 30),
+    { ...resident("c", 1), dynamic: 60 },
+  ];
+  expect([...fitInMemory(residents, { max: 100, leaving: 0 })]).toEqual([
+    ["a", "fits"],
+    ["b", "fits"],
+    ["c", "never"],
+  ]);
+  expect(fitInMemory(residents, { max: 131, leaving: 0 }).get("c")).toBe("fits");
+  expect(fitInMemory(residents, { max: 131, leaving: 1 }).get("c")).toBe("waits");
+  expect(fitInMemory(residents, { max: 99, leaving: 0 }).get("b")).toBe("never");
+});
+
 test("whatever there is, what fits fits together with what leaves, what waits without it, and what never does would not have", () => {
   const someResident = fc.record({ bytes: fc.nat(50), isHere: fc.boolean() });
   fc.assert(

@@ -2,6 +2,8 @@
 export interface Resident {
   readonly name: string;
   readonly bytes: number;
+  /** Memory that its runs take besides; they come one at a time, so the largest counts. Default: 0. */
+  readonly dynamic?: number;
   /** Whether it is loaded, or being loaded. */
   readonly isHere: boolean;
 }
@@ -17,17 +19,22 @@ export interface Memory {
 /** Determines which of the models fit, in their order. Models that are here keep their room. */
 export function fitInMemory(residents: readonly Resident[], { max, leaving }: Memory): Map<string, Fit> {
   const fits = new Map<string, Fit>();
-  let used = 0;
-  for (const { name, bytes, isHere } of residents) {
+  let [used, largest] = [0, 0];
+  for (const { name, bytes, dynamic = 0, isHere } of residents) {
     if (!isHere) continue;
     used += bytes;
+    largest = Math.max(largest, dynamic);
     fits.set(name, "fits");
   }
-  for (const { name, bytes, isHere } of residents) {
+  for (const { name, bytes, dynamic = 0, isHere } of residents) {
     if (isHere) continue;
-    const fit = used + leaving + bytes <= max ? "fits" : used + bytes <= max ? "waits" : "never";
+    const need = used + bytes + Math.max(largest, dynamic);
+    const fit = need + leaving <= max ? "fits" : need <= max ? "waits" : "never";
     // A waiting model has its room reserved.
-    if (fit !== "never") used += bytes;
+    if (fit !== "never") {
+      used += bytes;
+      largest = Math.max(largest, dynamic);
+    }
     fits.set(name, fit);
   }
   return fits;

@@ -12,7 +12,7 @@ export type ModelReport = Pick<ModelReported, "model" | "number" | "version" | "
 export interface ModelLoaderOptions {
   readonly store: Store;
   readonly clock: Clock;
-  readonly engines: readonly Engine[];
+  readonly engines: readonly (Engine & { runBytesOf?(model: string): number | undefined })[];
   readonly log: Logger;
   readonly samplesOf: (model: string, bucket: number) => readonly Uint8Array[];
   readonly report: (report: ModelReport) => void;
@@ -67,6 +67,15 @@ export class ModelLoader {
     const held = this.#loaded.get(name);
     if (held === undefined) return undefined;
     return Math.max(memoryOf(held.model.spec), Math.round(held.report.memoryBytes / this.#options.engines.length));
+  }
+  /** Memory that runs of a loaded model take besides, on the accelerator where it is most; undefined: not measured. */
+  dynamicOf(name: string): number | undefined {
+    let most: number | undefined;
+    for (const engine of this.#options.engines) {
+      const bytes = engine.runBytesOf?.(name);
+      if (bytes !== undefined) most = Math.max(most ?? 0, Math.round(bytes));
+    }
+    return most;
   }
   loaded(): CatalogModel[] {
     return [...this.#loaded.values()].map(({ model }) => model);

@@ -135,14 +135,20 @@ export class ModelResidency {
     const [from, to] = [rankerLink.subCluster, this.#target];
     this.#holdsBoth = true;
     if (memoryBytesMax === MEMORY_UNBOUNDED || from === to) return;
-    let bytes = 0;
+    let [bytes, dynamic] = [0, 0];
     for (const model of catalog().models())
-      if (this.#placement.belongs(model.spec.number, from) || this.#placement.belongs(model.spec.number, to))
+      if (this.#placement.belongs(model.spec.number, from) || this.#placement.belongs(model.spec.number, to)) {
         bytes += this.#bytesOf(model);
-    this.#holdsBoth = bytes <= memoryBytesMax;
+        dynamic = Math.max(dynamic, this.#dynamicOf(model));
+      }
+    this.#holdsBoth = bytes + dynamic <= memoryBytesMax;
   }
   #bytesOf({ spec }: CatalogModel): number {
     return this.#options.loader.memoryOf(spec.name) ?? memoryOf(spec);
+  }
+  /** Known once it has run here. */
+  #dynamicOf({ spec }: CatalogModel): number {
+    return this.#options.loader.dynamicOf(spec.name) ?? 0;
   }
 
   #settleAll(): void {
@@ -158,7 +164,7 @@ export class ModelResidency {
     const { loader } = this.#options;
     const residents = staying.map((model) => {
       const { name } = model.spec;
-      return { name, bytes: this.#bytesOf(model), isHere: loader.holds(model.spec) };
+      return { name, bytes: this.#bytesOf(model), dynamic: this.#dynamicOf(model), isHere: loader.holds(model.spec) };
     });
     const leaving = others
       .filter(({ spec }) => loader.holds(spec))

@@ -24,6 +24,7 @@ import {
   seconds,
 } from "@tutti/units";
 import type { CatalogModel } from "@tutti/actors/runtime";
+import { RunMemory } from "./run-memory.ts";
 
 /** The end of an engine, and what it was doing then. */
 export interface EngineDeath {
@@ -65,12 +66,14 @@ export class WatchedEngine implements Engine {
   #startedAt: Instant;
   #armedFor: Instant = NEVER;
   #dead = false;
+  readonly #memory: RunMemory | undefined;
 
   constructor(engine: Engine, options: WatchOptions) {
     this.type = engine.type;
     this.#engine = engine;
     this.#options = options;
     this.#startedAt = options.clock.now();
+    if (engine.residentBytes !== undefined) this.#memory = new RunMemory(() => engine.residentBytes!());
     this.#alarm = options.clock.alarm(() => this.#onDue());
   }
 
@@ -86,6 +89,11 @@ export class WatchedEngine implements Engine {
     return this.#engine.latencyOf?.(model, bucket, batchSize);
   }
 
+  /** Bytes that a model's runs take besides its weights; undefined: not measured. */
+  runBytesOf(model: string): number | undefined {
+    return this.#memory?.of(model);
+  }
+
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void {
     const job = this.#begin({
       model: model.spec.name,
@@ -93,13 +101,27 @@ export class WatchedEngine implements Engine {
       limit: this.#options.loadLimit(model.spec),
       renewals: 0,
     });
-    this.#engine.load(model, (outcome) => this.#end(job, outcome, () => done(outcome)));
+    this.#engine.load(model, (outcome) =>
+      this.#end(job, outcome, () => {
+        if (outcome.kind === "loaded") this.#memory?.loaded(model.spec);
+        done(outcome);
+      }),
+    );
   }
   run(batch: EngineBatch, done: (outcome: RunOutcome) => void): void {
     const job = this.#begin({ model: batch.model, doing: "run", limit: this.#options.runLimit(batch), renewals: 0 });
-    this.#engine.run(batch, (outcome) => this.#end(job, outcome, () => done(outcome)));
+    const { model, batchSize } = batch;
+    const before = this.#memory?.before(batch, this.#jobs.length === 1);
+    this.#engine.run(batch, (outcome) =>
+      this.#end(job, outcome, () => {
+        if (before !== undefined && outcome.kind === "ran")
+          this.#memory?.after({ model, batchSize }, before, this.#jobs.length === 0);
+        done(outcome);
+      }),
+    );
   }
   unload(name: string, done: () => void): void {
+    this.#memory?.unloaded(name);
     this.#engine.unload(name, done);
   }
   stop(done: () => void): void {

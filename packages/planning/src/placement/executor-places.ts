@@ -58,7 +58,7 @@ class Dealing {
   constructor(draft: PlacementDraft) {
     this.#draft = draft;
     this.#before = new Map(draft.places);
-    this.#executors = draft.problem.executors.toSorted((a, b) => (a.gpus[0] ?? 0) - (b.gpus[0] ?? 0) || a.key - b.key);
+    this.#executors = draft.executors.toSorted((a, b) => (a.gpus[0] ?? 0) - (b.gpus[0] ?? 0) || a.key - b.key);
     this.#all = this.#executors.reduce((sum, { gpus }) => sum + gpus.length, 0);
     const all = this.#all;
     const used = draft.problem.subClusters.filter((subCluster) => draft.hasModels(subCluster));

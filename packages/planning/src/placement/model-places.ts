@@ -71,7 +71,7 @@ function finishMoves(draft: PlacementDraft): number[] {
       continue;
     }
     // An executor without a place serves nothing, wherever it was last.
-    const there = draft.problem.executors.filter(({ key, subCluster }) => subCluster === next && draft.places.has(key));
+    const there = draft.executors.filter(({ key, subCluster }) => subCluster === next && draft.places.has(key));
     if (there.length === 0 || !there.every(({ loaded }) => loaded.has(model.number))) continue;
     draft.explain(
       model.name,
@@ -88,7 +88,7 @@ function finishMoves(draft: PlacementDraft): number[] {
  * and models of lower rate before those of higher rate.
  */
 function evict(draft: PlacementDraft): void {
-  if (draft.problem.executors.length === 0) return;
+  if (draft.executors.length === 0) return;
   for (let misfit = draft.misfit(); misfit !== undefined; misfit = draft.misfit()) {
     const there = draft.models.filter(({ home, next }) => home === misfit || next === misfit);
     const first = there.toSorted(
@@ -109,7 +109,7 @@ function evict(draft: PlacementDraft): void {
  */
 function placeHomeless(draft: PlacementDraft): ModelMove[] {
   const homeless = draft.models.filter((entry) => !draft.isOpen(destinationOf(entry)));
-  if (homeless.length === 0 || draft.problem.executors.length === 0) return [];
+  if (homeless.length === 0 || draft.executors.length === 0) return [];
   const size = (a: DraftModel, b: DraftModel): number => b.model.memoryBytes - a.model.memoryBytes;
   const rate = (a: DraftModel, b: DraftModel): number => b.model.rate - a.model.rate;
   const age = (a: DraftModel, b: DraftModel): number => a.model.number - b.model.number;
@@ -269,7 +269,7 @@ const ROUNDING = 1e-9;
  * A sub-cluster whose accelerators would carry less than is asked for, while now all carry it (MP6); undefined: none.
  */
 function overloadedBy(
-  { problem: { carries, executors } }: PlacementDraft,
+  { problem: { carries }, executors }: PlacementDraft,
   placed: readonly DraftModel[],
   plans: { readonly used: readonly string[]; readonly before: Int32Array; readonly after: Int32Array },
 ): string | undefined {
@@ -293,7 +293,8 @@ function overloadedBy(
  * Sub-clusters to balance over, at most as many as there are executors: those that have executors or models come first.
  */
 function usableOf(draft: PlacementDraft): string[] {
-  const { subClusters, executors } = draft.problem;
+  const { subClusters } = draft.problem;
+  const { executors } = draft;
   const rank = (subCluster: string): number =>
     draft.executorsOf(subCluster).length > 0 ? 0 : draft.hasModels(subCluster) ? 1 : 2;
   const open = subClusters.filter((subCluster) => draft.isOpen(subCluster));
@@ -305,7 +306,8 @@ function subClusterProblem(
   placed: readonly DraftModel[],
   used: readonly string[],
 ): SubClusterProblem {
-  const { executors, costMax } = draft.problem;
+  const { costMax } = draft.problem;
+  const { executors } = draft;
   const capacities = executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
   const memoryMax = capacities[used.length - 1]!;
   const models = placed.map(({ model }) => ({
@@ -330,7 +332,8 @@ function subClusterProblem(
 }
 
 function leftOutOf(draft: PlacementDraft): LeftOut[] {
-  const { executors, subClusters } = draft.problem;
+  const { subClusters } = draft.problem;
+  const { executors } = draft;
   if (executors.length === 0) return [];
   const largestBytes = Math.max(...executors.map(({ memoryBytesMax }) => memoryBytesMax));
   return draft.models

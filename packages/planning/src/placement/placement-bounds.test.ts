@@ -75,6 +75,22 @@ test("what runs take besides counts once for each sub-cluster, for the model tha
   expect(plan(4).reasons.at(-1)!.text).toContain("it needs 2 GB and 4 GB while it runs");
 });
 
+test("models that run go on where their runs are found to take too much, and nothing is placed beside them", () => {
+  const running = executors(1, 4, 1).map((one) => ({ ...one, loaded: new Set([1, 2]) }));
+  const given = problem({
+    models: models([10, 20, 1], [1, 2, 1], [3, 0, 0]),
+    executors: [...running, ...executors(2, 4, 2).slice(1)],
+    before: placedAt([0, 0], 2, 2),
+    mayBalance: false,
+  });
+  const plan = planPlacement(given);
+  expect([goals(plan), plan.gpus.map(({ subCluster }) => subCluster)]).toEqual([
+    ["main", "main", "b"],
+    ["main", "b"],
+  ]);
+  expect(planPlacement({ ...given, mayBalance: true }).modelMoves).toMatchObject([{ from: "main", to: "b" }]);
+});
+
 test("a move after which accelerators would carry less than is asked for is not made, and the plan says so", () => {
   const given = problem({
     models: models([100, 100, 10], [0, 0, 0], [0, 0, 0]),

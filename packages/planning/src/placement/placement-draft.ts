@@ -31,6 +31,7 @@ export const destinationOf = ({ home, next }: DraftModel): string | undefined =>
 export class PlacementDraft {
   readonly problem: PlacementProblem;
   readonly models: readonly DraftModel[];
+  readonly executors: readonly ExecutorToPlace[];
   /** Sub-cluster by executor. */
   readonly places = new Map<number, string>();
   readonly reasons: PlacementReason[] = [];
@@ -49,7 +50,6 @@ export class PlacementDraft {
   constructor(problem: PlacementProblem) {
     this.problem = problem;
     this.#living = new Set(problem.subClusters);
-    this.#capacities = problem.executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
     const before = new Map(problem.before?.models.map((placed) => [placed.number, placed]));
     this.models = problem.models
       .map((model): DraftModel => {
@@ -65,14 +65,33 @@ export class PlacementDraft {
     this.rate = this.models.reduce((sum, { model }) => sum + model.rate, 0);
     this.memory = this.models.reduce((sum, { model }) => sum + model.memoryBytes, 0);
     const owned = new Map(problem.before?.gpus.map(({ gpu, subCluster }) => [gpu, subCluster]));
-    for (const executor of problem.executors) {
-      const place = problem.before === undefined ? executor.subCluster : firstOf(executor, owned);
+    const placeOf = (executor: ExecutorToPlace): string | undefined =>
+      problem.before === undefined ? executor.subCluster : firstOf(executor, owned);
+    this.executors = problem.executors.map((executor) => this.#asItRuns(executor, placeOf(executor)));
+    this.#capacities = this.executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
+    for (const executor of this.executors) {
+      const place = placeOf(executor);
       if (place === undefined) continue;
       this.places.set(executor.key, place);
       const there = this.#executors.get(place);
       if (there === undefined) this.#executors.set(place, [executor]);
       else there.push(executor);
     }
+  }
+
+  /**
+   * An executor goes on with the models that it has, though their runs were found to take more than there is: nothing
+   * that runs is taken away for that, but nothing more is placed there.
+   */
+  #asItRuns(executor: ExecutorToPlace, place: string | undefined): ExecutorToPlace {
+    let [memory, dynamic] = [0, 0];
+    for (const { model, home } of this.models) {
+      if (home !== place || !executor.loaded.has(model.number)) continue;
+      memory += model.memoryBytes;
+      dynamic = Math.max(dynamic, model.dynamicBytes ?? 0);
+    }
+    const isOver = memory <= executor.memoryBytesMax && memory + dynamic > executor.memoryBytesMax;
+    return isOver ? { ...executor, memoryBytesMax: memory + dynamic } : executor;
   }
 
   lives(subCluster: string | undefined): subCluster is string {

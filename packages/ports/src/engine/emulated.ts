@@ -41,6 +41,8 @@ export interface EmulatedEngineOptions {
   /** Decides the fault as each batch starts; `runs` counts the batches started before it. */
   readonly fault?: (batch: EngineBatch, runs: number) => EmulatedFault | undefined;
   readonly queueMax?: number;
+  /** Bytes that a run takes besides the weights, and that its model keeps. Default: not known. */
+  readonly runBytes?: (model: string, batchSize: number) => number;
 }
 
 export const QUEUE_MAX = 64;
@@ -70,6 +72,9 @@ export class EmulatedEngine implements Engine {
   #running: { readonly job: Job; readonly outcome: RunOutcome } | undefined;
   #stopped = false;
   #runs = 0;
+  readonly #runBytes: EmulatedEngineOptions["runBytes"];
+  readonly #kept = new Map<string, number>();
+  readonly residentBytes?: () => number;
 
   constructor(options: EmulatedEngineOptions) {
     this.#clock = options.clock;
@@ -79,6 +84,9 @@ export class EmulatedEngine implements Engine {
     this.#jitter = jitter && { prng: new Prng(jitter.seed), spread: jitter.spread };
     this.#fault = options.fault;
     this.#queueMax = options.queueMax ?? QUEUE_MAX;
+    this.#runBytes = options.runBytes;
+    if (options.runBytes !== undefined)
+      this.residentBytes = () => [...this.#kept.values()].reduce((sum, bytes) => sum + bytes, 0);
     this.#startedAt = options.clock.now();
     this.#endAlarm = options.clock.alarm(() => this.#onEnd());
     this.#soonAlarm = options.clock.alarm(() => {
@@ -100,6 +108,7 @@ export class EmulatedEngine implements Engine {
 
   unload(name: string, done: () => void): void {
     this.#models.delete(name);
+    this.#kept.delete(name);
     this.#whenIdle(name, done);
   }
 
@@ -134,6 +143,10 @@ export class EmulatedEngine implements Engine {
     }
     const fault = this.#fault?.(batch, this.#runs);
     this.#runs++;
+    if (this.#runBytes !== undefined) {
+      const bytes = this.#runBytes(batch.model, batch.batchSize);
+      this.#kept.set(batch.model, Math.max(bytes, this.#kept.get(batch.model) ?? 0));
+    }
     switch (fault?.kind) {
       case "hang":
         this.#running = { job, outcome: failed("hung", true) };

@@ -23,6 +23,8 @@ export interface Engine {
    * undefined: every batch runs as it is.
    */
   runSizes?(model: string): readonly number[] | undefined;
+  /** Bytes of memory that it holds now, from whose growth in runs their memory is known. Absent: unknown. */
+  residentBytes?(): number;
   /** Checks the file's sha256, then makes the model ready to run. Loading a name again replaces it. */
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void;
   /** Batches of it that are queued still run. */
