@@ -117,7 +117,11 @@ function addUp(program: Command): void {
       "--epoch <duration>",
       "how often the planner balances loads; advice comes three times as often (default: 30s)",
     )
-    .option("--sub-clusters <n>", "parts that are scheduled apart: main, s1, s2 …; the planner fills them (default: 1)")
+    .option(
+      "--sub-clusters <n>",
+      "parts that can be scheduled apart: main, s1, s2 …; the planner uses as few as rankers and memory need, and all where dividing costs less than a tenth (default: 1)",
+    )
+    .option("--sub-clusters-min <n>", "of these, how many it uses whatever that costs (default: 1)")
     .option("--memory <size>", "of each accelerator, for the weights of its models, such as 4GB (default: unbounded)")
     .option("--emulated-executors <n>", "beside the real ones, for models with latencies in their configuration")
     .option("--emulate <profiles.yaml>", "emulated models and accelerators: runs take the time that the profiles say")

@@ -11,6 +11,7 @@ export {
   type DivisionEstimate,
   type SubClusterCount,
   BUSY_HIGH,
+  DIVIDED_LEAST,
   SubClusterCounter,
   neededByMemory,
 } from "./sub-clusters/count.ts";

@@ -27,6 +27,8 @@ export interface LivePlan {
   };
   readonly leftOut: readonly { readonly model: string; readonly text: string }[];
   readonly subClusters: PlanReport["subClusters"];
+  /** The number of sub-clusters that are used, and why; null: only one has a leader. */
+  readonly division: NonNullable<PlanReport["division"]> | null;
   /** Rate that all accelerators would carry as one sub-cluster; null: they are one, or it is not known. */
   readonly undividedRps: number | null;
   readonly advice: PlanReport["advice"] | null;
@@ -89,6 +91,7 @@ export function livePlan(placement: Placement | undefined, report: PlanReport | 
     },
     leftOut: (report?.leftOut ?? []).map(({ number, text }) => ({ model: nameOf(number), text })),
     subClusters: report?.subClusters ?? [],
+    division: report?.division ?? null,
     undividedRps: report?.undividedRps ?? null,
     advice: report?.advice ?? null,
     reasons: (report?.reasons ?? []).map(({ at, about, text }) => ({ ageS: ageOf(at), about, text })),

@@ -101,3 +101,34 @@ b            400  1,200                  1.5             2        1.8  2 GB    v
 Undivided these accelerators carry 1,500 r/s of this mix, in 2 sub-clusters 817: fewer sub-clusters carry more.`);
   expect(text(850)).toContain("carry 850 r/s of this mix, in 2 sub-clusters 817.");
 });
+
+test("bounds that bind, and why not more sub-clusters are used, are told below the table", () => {
+  const [main, b] = report.subClusters;
+  const division = { asked: 4, used: 2, needed: 1, because: "costly", dividedRps: 2_254, undividedRps: 4_514 } as const;
+  const subClusters = [
+    {
+      ...main!,
+      dynamicBytes: 1e9,
+      memoryBytesMax: 4.2e9,
+      rateMax: 310,
+      busy: 0.68,
+      binds: ["memory", "rate"] as const,
+    },
+    { ...b!, busy: 0.1, binds: [] },
+  ];
+  const full: PlanReport = { ...report, subClusters, division };
+  expect(isPlanReport(full)).toBe(true);
+  const plan = livePlan(placement, full, 100e6);
+  expect(plan.division).toEqual(division);
+  expect(renderLivePlan(plan)).toContain(`
+main: memory binds (4 GB of 4.2 GB, 1 GB of them for a run).
+main: rate binds (300 r/s of 310, and its ranker is busy for 68 %).
+2 of 4 sub-clusters are used, since more would carry less than 90 % of what one carries (--sub-clusters-min 4 divides all the same). All 4 would carry 2,254 r/s of this mix, one 4,514.
+`);
+  const why = (more: Partial<NonNullable<PlanReport["division"]>>): string =>
+    renderLivePlan(livePlan(placement, { ...report, division: { ...division, ...more } }, 100e6));
+  expect(why({ used: 4, because: "demanded" })).toContain("4 of 4 sub-clusters are used, as --sub-clusters-min says.");
+  expect(why({ used: 4, needed: 6, because: "rankers" })).toContain("and rankers are too busy: 6 are needed.");
+  expect(why({ used: 4, because: "memory" })).toContain("since the models' memory needs them.");
+  expect(livePlan(placement, report, 100e6).division).toBeNull();
+});

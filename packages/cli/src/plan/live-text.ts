@@ -1,5 +1,5 @@
 /** Text of `tutti plan --live`. */
-import { bytesText } from "@tutti/planning/live";
+import { DIVIDED_LEAST, bytesText } from "@tutti/planning/live";
 import { renderTable } from "@tutti/admin";
 import type { LivePlan } from "@tutti/admin/operators";
 import { cutRows, figure, listed, plural, share } from "./plan-text.ts";
@@ -40,7 +40,7 @@ function adviceText({ advice }: LivePlan): string | undefined {
   return `Advice: ${plural(gpus + change, "accelerator")}, ${what}; ${share(badRate)} bad, ${share(idleShare)} idle`;
 }
 
-function loads({ subClusters, current, undividedRps }: LivePlan): string {
+function loads({ subClusters, current, undividedRps, division }: LivePlan): string {
   const rows = subClusters
     .filter(({ gpus, subCluster }) => gpus > 0 || current.models.some((model) => model.subCluster === subCluster))
     .map((load) => [
@@ -52,12 +52,45 @@ function loads({ subClusters, current, undividedRps }: LivePlan): string {
       ),
     ]);
   const head = ["sub-cluster", "r/s", "carries", "work", "accelerators", "its share", "memory", "models"];
-  return [renderTable(head, rows), ...divisionText(subClusters, undividedRps)].join("\n");
+  const below = [...subClusters.flatMap(boundsText), ...divisionText(subClusters, undividedRps)];
+  return [renderTable(head, rows), ...below, ...choiceText(division)].join("\n");
 }
 
 /** `1,488 (then le waits)`. */
 const carriedText = ({ carriedRps, waits }: Pick<LivePlan["subClusters"][number], "carriedRps" | "waits">): string =>
   carriedRps === undefined ? "-" : `${figure(carriedRps)}${waits === undefined ? "" : ` (then ${waits} waits)`}`;
+
+/** `main: memory binds (9.5 GB of 10 GB, 1.5 GB of them for a run).` */
+function boundsText({ subCluster, binds = [], ...load }: LivePlan["subClusters"][number]): string[] {
+  const { rate, rateMax = 0, busy, memoryBytes, dynamicBytes = 0, memoryBytesMax = 0 } = load;
+  const ofRuns = dynamicBytes > 0 ? `, ${bytesText(dynamicBytes)} of them for a run` : "";
+  const ofRanker = busy === undefined ? "" : `, and its ranker is busy for ${share(busy)}`;
+  const texts = {
+    memory: `${bytesText(memoryBytes + dynamicBytes)} of ${bytesText(memoryBytesMax)}${ofRuns}`,
+    rate: `${figure(rate)} r/s of ${figure(rateMax)}${ofRanker}`,
+  };
+  return binds.map((bound) => `${subCluster}: ${bound} binds (${texts[bound]}).`);
+}
+
+/** The number of sub-clusters, and why the planner uses no other one. */
+function choiceText(division: LivePlan["division"]): string[] {
+  if (division === null) return [];
+  const { asked, used, needed, because, dividedRps, undividedRps } = division;
+  const expected =
+    dividedRps === undefined || undividedRps === undefined
+      ? ""
+      : ` All ${asked} would carry ${figure(dividedRps)} r/s of this mix, one ${figure(undividedRps)}.`;
+  const why = {
+    demanded: "as --sub-clusters-min says",
+    rankers:
+      needed > asked ? `and rankers are too busy: ${needed} are needed` : "since rankers would be too busy in fewer",
+    memory: "since the models' memory needs them",
+    cheap: "since dividing costs little",
+    costly: `since more would carry less than ${share(DIVIDED_LEAST)} of what one carries (--sub-clusters-min ${asked} divides all the same)`,
+    unknown: "until it is known what dividing costs",
+  }[because];
+  return [`${used} of ${plural(asked, "sub-cluster")} ${used === 1 ? "is" : "are"} used, ${why}.${expected}`];
+}
 
 /** The cost of being divided: the sub-cluster that is fullest limits all others. */
 function divisionText(subClusters: LivePlan["subClusters"], undividedRps: number | null): string[] {
@@ -70,8 +103,6 @@ function divisionText(subClusters: LivePlan["subClusters"], undividedRps: number
     `Undivided these accelerators carry ${figure(undividedRps)} r/s of this mix, in ${used.length} sub-clusters ${figure(dividedRps)}${advice}.`,
   ];
 }
-/** Share of what an undivided cluster carries below which a division is worth a remark. */
-const DIVIDED_LEAST = 0.9;
 
 function models({ current, next }: LivePlan): string {
   const { rows, more } = cutRows(

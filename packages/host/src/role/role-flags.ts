@@ -260,6 +260,12 @@ export const FLAGS: readonly Flag[] = [
     roles: ["planner"],
     text: "of all models' memory, what may be loaded and unloaded in an epoch only to balance loads (default: 0.1)",
   },
+  {
+    name: "sub-clusters-min",
+    value: "n",
+    roles: ["planner"],
+    text: "sub-clusters that are used whatever that costs, of those that have rankers; more only where rankers or memory need them, or dividing costs little (default: 1)",
+  },
   { name: "log-level", value: LOG_LEVELS.join("|"), roles: EVERY, text: "(default: info)" },
   {
     name: "otlp",

@@ -119,6 +119,8 @@ export interface RoleOptions {
   readonly epoch: Micros;
   /** planner: share of all models' memory that may move in an epoch only to balance loads. */
   readonly budgetShare: number;
+  /** planner: number of sub-clusters that are used whatever that costs. */
+  readonly subClustersMin: number;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly otlp: string | undefined;
 }
@@ -175,6 +177,7 @@ export function parseRoleOptions(
     traceQuery: httpAddress("trace-query", flag("trace-query")),
     epoch: parseEpoch(flag("epoch")),
     budgetShare: parseBudgetShare(flag("budget-share")),
+    subClustersMin: wholeNumber("sub-clusters-min", flag("sub-clusters-min") ?? "1", 1_024),
     logLevel: oneOf("log-level", LOG_LEVELS, flag("log-level") ?? "info"),
     otlp: flag("otlp"),
   };

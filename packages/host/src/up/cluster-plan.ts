@@ -112,7 +112,10 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
       ...(options.pipelines === undefined ? [] : ["--pipelines", options.pipelines]),
     ],
     profiler: [],
-    planner: ["--epoch", `${options.epoch}us`, "--budget-share", String(options.budgetShare)],
+    planner: [
+      ...["--epoch", `${options.epoch}us`, "--budget-share", String(options.budgetShare)],
+      ...["--sub-clusters-min", String(options.subClustersMin)],
+    ],
     gateway: [
       ...awaitFlags(around.models ?? []),
       ...traceFlags(options),

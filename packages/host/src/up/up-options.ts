@@ -39,6 +39,7 @@ export interface UpFlags {
   readonly batchers?: string;
   readonly rankers?: string;
   readonly subClusters?: string;
+  readonly subClustersMin?: string;
   readonly memory?: string;
   readonly emulatedExecutors?: string;
   readonly emulate?: string;
@@ -115,6 +116,8 @@ export interface UpOptions {
   readonly rankers: number;
   /** Sub-clusters besides `main`. */
   readonly otherSubClusters: readonly string[];
+  /** Sub-clusters that the planner uses whatever that costs. */
+  readonly subClustersMin: number;
   /** Memory of each executor's accelerator for the weights of its models. */
   readonly memory: string | undefined;
   /** Emulated executors beside the real ones: runs take a model's own `latencies`, and echo their input. */
@@ -196,6 +199,7 @@ export function parseUpOptions(flags: UpFlags, gpusHere: () => number = nvidiaGp
     batchers: countOf("batchers", flags.batchers ?? "1", ROLE_MAX),
     rankers: countOf("rankers", flags.rankers ?? "2", ROLE_MAX),
     otherSubClusters: Array.from({ length: subClusters - 1 }, (_, i) => `s${i + 1}`),
+    subClustersMin: leastSubClusters(flags.subClustersMin ?? "1", subClusters),
     memory: flags.memory,
     emulatedExecutors:
       flags.emulatedExecutors === undefined ? 0 : countOf("emulated-executors", flags.emulatedExecutors, 256),
@@ -337,6 +341,12 @@ function appsOf(text: string | undefined): string[] {
   const bad = apps.find((app) => !isName(app));
   if (bad === undefined) return apps;
   throw usageError(`--apps: "${bad}" is no name of an application: letters, digits, "-" and "_" only`);
+}
+
+function leastSubClusters(text: string, subClusters: number): number {
+  const least = countOf("sub-clusters-min", text, ROLE_MAX);
+  if (least <= subClusters) return least;
+  throw usageError(`--sub-clusters-min ${text}: there are ${subClusters}; give --sub-clusters ${text}`);
 }
 
 function countOf(flag: string, text: string, max: number): number {

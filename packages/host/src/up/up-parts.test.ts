@@ -100,7 +100,7 @@ test("by default a node hosts every role but the executor's, and each further on
 });
 
 test("each sub-cluster has a leader and its spares, each executor its memory; emulated accelerators have a process for each sub-cluster at least", () => {
-  const flags = { layout: "spread", subClusters: "3", memory: "4GB", emulate: "profiles.yaml" };
+  const flags = { layout: "spread", subClusters: "3", subClustersMin: "2", memory: "4GB", emulate: "profiles.yaml" };
   const planned = planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} });
   const rankers = planned.filter(({ role }) => role === "ranker");
   const places = rankers.map(({ name, argv }) => [name, parseRoleOptions("ranker", argv, {}).subCluster]);
@@ -119,7 +119,9 @@ test("each sub-cluster has a leader and its spares, each executor its memory; em
     [3, 4e9],
     [3, 4e9],
   ]);
-  for (const bad of [{ subClusters: "0" }, { memory: "lots" }])
+  const planner = planned.find(({ role }) => role === "planner")!;
+  expect(parseRoleOptions("planner", planner.argv, {}).subClustersMin).toBe(2);
+  for (const bad of [{ subClusters: "0" }, { subClusters: "2", subClustersMin: "3" }, { memory: "lots" }])
     expect(() => parseUpOptions({ ...FLAGS, ...bad })).toThrow();
 });
 
