@@ -16,6 +16,7 @@ export * from "./random-mix.ts";
 export * from "./run.ts";
 export * from "./story.ts";
 export { type AcceleratorGroup, wholeAccelerators } from "./baselines/whole-accelerators.ts";
+export { subClusterChoice } from "./sub-cluster-choice.ts";
 export { type SubClusterSplit, inSubClusters } from "./sub-clusters.ts";
 export * from "./tutti-cluster.ts";
 export * from "./workload.ts";

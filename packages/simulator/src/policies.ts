@@ -4,6 +4,7 @@ import { type Micros, micros, parseDuration } from "@tutti/units";
 import { baselines } from "./baselines/index.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimClusterFactory } from "./simulated-cluster.ts";
+import { subClusterChoice } from "./sub-cluster-choice.ts";
 import { inSubClusters, splitOf } from "./sub-clusters.ts";
 import { inPools } from "./parts/accelerator-types.ts";
 import { onHalvesWherePaid } from "./parts/halves.ts";
@@ -75,7 +76,9 @@ export function policyNames(): string[] {
 export function clusterOf(scenario: Scenario): SimClusterFactory {
   const { policy, subClusters = 1 } = scenario;
   const create = onHalvesWherePaid(scenario, policyNamed(policy));
-  return subClusters === 1 ? create : inSubClusters(splitOf(scenario, subClusters), create);
+  // The others refuse sub-clusters.
+  const used = isElasticPolicy(policy) ? (subClusterChoice(scenario)?.used ?? 1) : subClusters;
+  return used === 1 ? create : inSubClusters(splitOf(scenario, used), create);
 }
 
 /**

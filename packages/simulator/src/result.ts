@@ -28,6 +28,17 @@ export interface SimulationResult {
   readonly planner?: PlannerResult;
   /** Where the default policy chose between whole accelerators and halves. */
   readonly division?: DivisionResult;
+  /** Where several sub-clusters were asked for. */
+  readonly subClusters?: SubClusterResult;
+}
+
+export interface SubClusterResult {
+  readonly asked: number;
+  /** Fewer where the division would carry less than nine tenths of what one carries. */
+  readonly used: number;
+  /** Rates that are expected to be carried in as many as are asked for, and in one; left out where nobody can tell. */
+  readonly dividedRps?: number;
+  readonly undividedRps?: number;
 }
 
 /** Rates that are expected to be carried in the scenario's mix, by docs/algorithms.md, D9. */

@@ -14,6 +14,7 @@ import { perSecond } from "@tutti/profile";
 import { divisionFor } from "./parts/halves.ts";
 import { simulatePipelined } from "./pipelines/pipelined-run.ts";
 import { simulatePlanned } from "./planner/planned-run.ts";
+import { subClusterChoice } from "./sub-cluster-choice.ts";
 import { meanShares } from "./sub-clusters.ts";
 import { type Workload, createWorkload } from "./workload.ts";
 
@@ -73,14 +74,19 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     }
   }
   cluster.runUntilIdle();
-  const division = options.cluster === undefined ? divisionResult(scenario) : undefined;
-  const result = { ...judge.result(), ...(division !== undefined && { division }) };
+  const subClusters = options.cluster === undefined ? subClusterChoice(scenario) : undefined;
+  const division = options.cluster === undefined ? divisionResult(scenario, subClusters?.used ?? 1) : undefined;
+  const result = {
+    ...judge.result(),
+    ...(division !== undefined && { division }),
+    ...(subClusters !== undefined && { subClusters }),
+  };
   return { result, streams: judge.streams() };
 }
 
 /** Sub-clusters choose one by one: there is no one result. */
-function divisionResult(scenario: Scenario): DivisionResult | undefined {
-  const { subClusters = 1, models } = scenario;
+function divisionResult(scenario: Scenario, subClusters: number): DivisionResult | undefined {
+  const { models } = scenario;
   const division = subClusters === 1 ? divisionFor(scenario) : undefined;
   if (division === undefined) return undefined;
   const { kind, whole, halves } = division;

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { type RunListener, simulate } from "./run.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimBatch, SimRequest } from "./simulated-cluster.ts";
+import { subClusterChoice } from "./sub-cluster-choice.ts";
 import { splitOf } from "./sub-clusters.ts";
 import { model, smallScenario } from "./testing/small-scenario.ts";
 
@@ -79,7 +80,14 @@ class Auditor implements RunListener {
 test.for([1, 2, 3, 5])(
   "in %i sub-clusters requests end once, in order, on accelerators of their own (SC2)",
   (subClusters) => {
-    const scenario: Scenario = smallScenario({ gpus: 11, rate: 9000, models: many(7), subClusters, policy: "default" });
+    const scenario: Scenario = smallScenario({
+      gpus: 11,
+      rate: 9000,
+      models: many(7),
+      subClusters,
+      subClustersMin: subClusters,
+      policy: "default",
+    });
     const auditor = new Auditor();
     simulate(scenario, { listener: auditor });
     expect([...auditor.ends.values()].filter((times) => times !== 1)).toEqual([]);
@@ -96,11 +104,41 @@ test("one sub-cluster is the cluster, and more of them never carry more", () => 
   const scenario = smallScenario({ gpus: 12, rate: 7600, models: many(12), policy: "default" });
   const whole = simulate(scenario);
   expect(simulate({ ...scenario, subClusters: 1 })).toEqual(whole);
-  const bad = [2, 4, 12].map((subClusters) => simulate({ ...scenario, subClusters }).badRate);
+  const bad = [2, 4, 12].map(
+    (subClusters) => simulate({ ...scenario, subClusters, subClustersMin: subClusters }).badRate,
+  );
   expect(bad[0]).toBeGreaterThanOrEqual(whole.badRate);
   expect(bad[2]).toBeGreaterThan(bad[0]!);
 });
 
 test("a policy that plans for the whole cluster is refused in sub-clusters", () => {
   expect(() => simulate(smallScenario({ models: many(4), subClusters: 2, policy: "nexus" }))).toThrow("Tutti's own");
+});
+
+test("a division that is expected to carry less than nine tenths is refused, and the result has the rates", () => {
+  const scenario = smallScenario({ gpus: 12, rate: 7600, models: many(12), policy: "default" });
+  const { subClusters, ...refused } = simulate({ ...scenario, subClusters: 12 });
+  expect(subClusters).toMatchObject({ asked: 12, used: 1 });
+  expect(subClusters!.dividedRps!).toBeLessThan(0.9 * subClusters!.undividedRps!);
+  expect(refused).toEqual(simulate(scenario));
+  const made = simulate({ ...scenario, subClusters: 12, subClustersMin: 12 });
+  expect(made.subClusters).toEqual({ ...subClusters, used: 12 });
+  expect(made.badRate).toBeGreaterThan(refused.badRate);
+  // With many more accelerators it costs little.
+  const large = { ...scenario, gpus: 200, subClusters: 2 };
+  expect(simulate(large).subClusters).toMatchObject({ asked: 2, used: 2 });
+});
+
+test("the mix that a division suits least counts, since models and accelerators stay where they are", () => {
+  const calm = smallScenario({ gpus: 60, rate: 7600, models: many(4), policy: "default", subClusters: 2 });
+  expect(subClusterChoice(calm)).toMatchObject({ used: 2 });
+  const phases = [
+    { from: seconds(0), factor: 1, shares: [0.4, 0.4, 0.1, 0.1] },
+    { from: seconds(1), factor: 1, shares: [0.1, 0.1, 0.4, 0.4] },
+    { from: seconds(2), factor: 1, shares: [0.4, 0.1, 0.4, 0.1] },
+    { from: seconds(3), factor: 1, shares: [0.1, 0.4, 0.1, 0.4] },
+  ];
+  const moving = { ...calm, phases };
+  expect(subClusterChoice(moving)).toMatchObject({ asked: 2, used: 1 });
+  expect(subClusterChoice({ ...moving, subClusters: 1 })).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-import type { Scenario } from "@tutti/simulator";
+import { type Scenario, subClusterChoice } from "@tutti/simulator";
 import { usageError } from "@tutti/admin";
 import { findGoodput, findMinGpus } from "../simulate/goodput-search.ts";
 import { renderGoodput, renderMinGpus } from "../simulate/goodput-text.ts";
@@ -44,7 +44,9 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
     } else {
       const result = await findGoodput(scenarios, how);
       progress.end();
-      print(options.json === true ? JSON.stringify(result.found) : renderGoodput(given, result));
+      const subClusters = subClusterChoice(given);
+      const found = { ...result.found, ...(subClusters !== undefined && { subClusters }) };
+      print(options.json === true ? JSON.stringify(found) : renderGoodput(given, result));
     }
   } finally {
     progress.end();

@@ -1,7 +1,15 @@
 /** Text of `tutti goodput`. */
-import type { Goodput, GoodputBound, MinGpus, Scenario, Trial } from "@tutti/simulator";
+import {
+  type Goodput,
+  type GoodputBound,
+  type MinGpus,
+  type Scenario,
+  type Trial,
+  subClusterChoice,
+} from "@tutti/simulator";
 import { renderTable } from "@tutti/admin";
 import type { Found } from "./goodput-search.ts";
+import { subClusterText } from "./result-text.ts";
 
 export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Goodput>): string {
   const { goodputRps, worstModelBadRate, bound } = found;
@@ -29,6 +37,8 @@ export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Good
     if (above.length + bad.length > 0)
       lines.push("", `seed ${one.trials[0]!.seed}: the good rate isn't monotone: ${trialsText(one.trials)}`);
   }
+  const divided = subClusterText(subClusterChoice(scenario));
+  if (divided !== undefined) lines.push("", `Divided: ${divided}.`);
   if (goodputRps === 0)
     lines.push("", "No rate was good: some model can't meet its SLO, or its requests are too few to judge by 1 %.");
   return lines.join("\n");

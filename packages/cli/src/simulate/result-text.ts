@@ -7,6 +7,7 @@ import {
   type PlannerResult,
   type Scenario,
   type SimulationResult,
+  type SubClusterResult,
 } from "@tutti/simulator";
 import { renderTable } from "@tutti/admin";
 
@@ -16,6 +17,7 @@ const APPS_SHOWN_MAX = 32;
 
 export function renderResult(scenario: Scenario, result: SimulationResult): string {
   const { gpu, batchSize, queueDelayMs } = result;
+  const divided = subClusterText(result.subClusters);
   const lines = [
     `${result.policy}: ${settingOf(scenario)}`,
     "",
@@ -24,6 +26,7 @@ export function renderResult(scenario: Scenario, result: SimulationResult): stri
     `  busy      ${percent(gpu.busyFraction)}, ${gpu.used} of ${gpu.count} accelerators used`,
     ...plannerLines(result.planner),
     ...divisionLines(result.division),
+    ...(divided === undefined ? [] : [`  divided   ${divided}`]),
     `  batches   mean ${fixed(batchSize.mean)}, p50 ${batchSize.p50}, p99 ${batchSize.p99}`,
     `  queueing  p50 ${ms(queueDelayMs.p50)}, p99 ${ms(queueDelayMs.p99)}`,
     "",
@@ -52,6 +55,16 @@ function divisionLines(division: DivisionResult | undefined): string[] {
   return [
     `  division  ${how}: halves are expected to carry ${count(halvesRps)} r/s, whole ones ${count(wholeRps)}${because}`,
   ];
+}
+
+/** Why fewer sub-clusters are used than are asked for, and what those that are used cost. */
+export function subClusterText(found: SubClusterResult | undefined): string | undefined {
+  if (found?.dividedRps === undefined || found.undividedRps === undefined) return undefined;
+  const { asked, used, dividedRps, undividedRps } = found;
+  const expected = `${asked} sub-clusters are expected to carry ${count(dividedRps)} r/s, one ${count(undividedRps)}`;
+  const how = used < asked ? `refused, ${used} used: ` : "";
+  const advice = used < asked ? ` (subClustersMin: ${asked} divides all the same)` : "";
+  return `${how}${expected}${advice}`;
 }
 
 /** `8 accelerators, 1 model, gamma 0.1 arrivals, 20 s with 1 s of warm-up, seed 1`. */

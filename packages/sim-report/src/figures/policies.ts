@@ -52,7 +52,8 @@ export const policies: Figure = {
     const workloads = pick(scale, WORKLOADS, WORKLOADS.slice(0, 1));
     const asked = workloads.flatMap((workload) =>
       CONTENDERS.filter(({ subClusters }) => subClusters <= workload.subClustersMax).map((contender) => {
-        const set = { workload: workload.name, subClusters: String(contender.subClusters) };
+        const { subClusters } = contender;
+        const set = { workload: workload.name, subClusters: subClusters === 1 ? "1" : `${subClusters}-all` };
         return { workload, contender, point: { file: workload.file, set, policy: contender.policy } satisfies Point };
       }),
     );

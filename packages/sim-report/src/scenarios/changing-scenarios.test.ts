@@ -139,6 +139,7 @@ const splitsWrong: readonly (readonly [what: string, text: string, expected: str
     "subClusters: 2\npolicy: clockwork\n",
     "policy: 'clockwork' is for the whole cluster; in subClusters use default",
   ],
+  ["more to be used than there are", "subClusters: 2\nsubClustersMin: 3\n", "subClustersMin: 3 of 2"],
   ["none at all", "subClusters: 0\n", "subClusters: 0 must be >= 1; give models and accelerators split"],
 ];
 

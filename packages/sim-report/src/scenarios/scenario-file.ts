@@ -84,6 +84,7 @@ interface ScenarioDocument {
   readonly noise?: NoiseEntry;
   readonly planner?: PlannerEntry;
   readonly subClusters?: number;
+  readonly subClustersMin?: number;
   readonly interference?: NonNullable<Scenario["interference"]>;
 }
 

@@ -42,16 +42,20 @@ export function plannerOf(
 }
 
 export function subClustersOf(
-  { subClusters }: { readonly subClusters?: number },
+  { subClusters, subClustersMin }: { readonly subClusters?: number; readonly subClustersMin?: number },
   { gpus, models, planner }: Pick<Scenario, "gpus" | "models" | "planner">,
   problems: Problem[],
-): Pick<Scenario, "subClusters"> {
+): Pick<Scenario, "subClusters" | "subClustersMin"> {
+  if (subClustersMin !== undefined && subClustersMin > (subClusters ?? 1)) {
+    const text = `${subClustersMin} of ${subClusters ?? 1}; no more are used than there are`;
+    problems.push({ path: ["subClustersMin"], text });
+  }
   if (subClusters === undefined) return {};
   const report = (text: string): void => void problems.push({ path: ["subClusters"], text });
   if (subClusters > models.length) report(`${subClusters} for ${models.length} models; each has at least one`);
   if (subClusters > gpus) report(`${subClusters} for ${gpus} accelerators; each has at least one`);
   if (subClusters > 1 && planner !== undefined) report("doesn't go with a planner, which is that of one scheduler");
-  return { subClusters };
+  return { subClusters, ...(subClustersMin !== undefined && { subClustersMin }) };
 }
 
 /** The reason why a policy can't run a scenario with a planner, sub-clusters or noise; undefined: it can. */

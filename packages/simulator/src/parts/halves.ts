@@ -28,6 +28,19 @@ type Pool = Required<Pick<SimClusterOptions, "models" | "gpus" | "network" | "sh
   Pick<SimClusterOptions, "interference"> &
   Pick<Scenario, "arrivals">;
 
+/**
+ * Requests per µs that a scenario's policy is expected to carry of a pool's mix, on halves where it divides accelerators.
+ * Undefined where nobody can tell: runs whose times vary, or accelerators that differ.
+ */
+export function expectedOfPool(scenario: Scenario, gpus: number, shares: readonly number[]): number | undefined {
+  const { models, types, policy } = scenario;
+  if (types !== undefined || models.some(({ dynamic, runs }) => dynamic !== undefined || runs !== undefined))
+    return undefined;
+  const { whole, halves, kind } = divisionOfPool({ ...scenario, gpus, shares });
+  const mayDivide = policy === "default:halves" || (kind === "halves" && divisionFor(scenario) !== undefined);
+  return mayDivide ? halves.carried : whole.carried;
+}
+
 /** @returns the policy on halves where they carry more, or where it is asked for them */
 export function onHalvesWherePaid(scenario: Scenario, create: SimClusterFactory): SimClusterFactory {
   if (scenario.policy === "default:halves") return (options) => create(onHalves(options));
