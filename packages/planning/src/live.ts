@@ -9,7 +9,6 @@ export * from "./scaling/scaling-advisor.ts";
 export * from "./scaling/scaling-planner.ts";
 export {
   type DivisionEstimate,
-  type SubClusterCount,
   BUSY_HIGH,
   DIVIDED_LEAST,
   SubClusterCounter,

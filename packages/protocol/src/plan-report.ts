@@ -50,7 +50,6 @@ const ReportedDivision = schema.record({
   dividedRps: schema.optional(amount),
   undividedRps: schema.optional(amount),
 });
-export type ReportedDivision = Static<typeof ReportedDivision>;
 
 const ReportedModel = schema.record({
   number: schema.model,

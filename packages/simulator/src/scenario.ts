@@ -42,7 +42,7 @@ export interface Scenario {
   readonly types?: readonly AcceleratorType[];
   /** Number of parts into which models and accelerators are split, each with a scheduler of its own. Default: 1. */
   readonly subClusters?: number;
-  /** Of these, how many are used whatever that costs. Default: 1, so that only cheap divisions are made. */
+  /** Number of these that are used whatever that costs. Default: 1, so that only cheap divisions are made. */
   readonly subClustersMin?: number;
   /**
    * c1 … c5 of docs/algorithms.md, D2: how much models on the two parts of an accelerator slow one another. Default:

@@ -17,7 +17,7 @@ export function subClusterChoice(scenario: Scenario): SubClusterResult | undefin
   return { asked, used: countOfSubClusters(seen, 1, subClustersMin).count, ...estimate };
 }
 
-/** Of the mixes that come one after the other the one that a division suits least: models and accelerators stay. */
+/** The mix that a division suits least, of those that come one after the other: models and accelerators stay. */
 function estimateOf(scenario: Scenario, asked: number): DivisionEstimate | undefined {
   const split = splitOf(scenario, asked);
   let least: DivisionEstimate | undefined;

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { ScenarioFile, choicesOf } from "@tutti/sim-report/scenarios";
-import { type Scenario, simulate } from "@tutti/simulator";
+import { type Scenario, simulate, subClusterChoice } from "@tutti/simulator";
 import { type Micros, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 
@@ -36,6 +36,21 @@ test("the papers' workloads are there: members of each family as the papers coun
   // 24 of the 36 pairs of number and burstiness.
   expect(await membersOf("table1-grid.yaml")).toBe(6 * 6 * 7 * 5 * 6);
   expect(await membersOf("table1-mixed.yaml")).toBe(7 * 6);
+});
+
+test("a division of these workloads is refused where it would carry less than nine tenths, and what is demanded is used", async () => {
+  const usedOf = async (name: string, workload: string, subClusters: string): Promise<number> => {
+    const file = await ScenarioFile.read(join(import.meta.dirname, `${name}.yaml`));
+    return subClusterChoice(await file.scenario({ choice: { workload, subClusters } }))!.used;
+  };
+  const compared = (workload: string) => (subClusters: string) => usedOf("policies-compared", workload, subClusters);
+  // Measured goodput of 2, 4 and 8, as shares of 1's: 0.87, 0.50 and 0.60 of light; 0.96, 0.91 and 0.85 of equal.
+  expect(await Promise.all(["2", "4", "8"].map(compared("light")))).toEqual([1, 1, 1]);
+  expect(await Promise.all(["2-all", "4-all", "8-all"].map(compared("light")))).toEqual([2, 4, 8]);
+  expect(await Promise.all(["2", "4", "8"].map(compared("equal")))).toEqual([2, 1, 1]);
+  // 0.74 of the one whose popularity moves on, 0.92 of the one that batches weakly.
+  expect(await Promise.all(["changing", "mixed"].map((workload) => compared(workload)("2")))).toEqual([1, 2]);
+  expect(await usedOf("policies-few-accelerators", "few", "4")).toBe(1);
 });
 
 const textOf = ({ models, ...rest }: Scenario): string =>

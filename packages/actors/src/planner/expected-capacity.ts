@@ -37,7 +37,7 @@ export class CapacityEstimate {
     this.#isTooMuch = this.#asked.reduce((sum, { shares }) => sum + shares.length, 0) > POOLED_MAX;
   }
 
-  /** What each sub-cluster carries of the mix that it serves now, and all accelerators of the whole mix. */
+  /** Rates that each sub-cluster carries of the mix that it serves now, and all accelerators of the whole mix. */
   ofPlan(plan: Pick<PlacementPlan, "models" | "loads">): ExpectedCapacity {
     if (this.#isTooMuch) return { bySubCluster: new Map(), undividedRps: undefined };
     const placeOf = new Map(plan.models.map(({ number, subCluster }) => [number, subCluster]));
@@ -51,7 +51,7 @@ export class CapacityEstimate {
     return { bySubCluster, undividedRps: used.length > 1 ? this.#of(all, gpus).carriedRps : undefined };
   }
 
-  /** What some of the models are expected to be carried at together; undefined: unknown. */
+  /** Rate at which some of the models are carried together; undefined: unknown. */
   ofModels(numbers: readonly number[], gpus: number): number | undefined {
     if (this.#isTooMuch) return undefined;
     const own = new Set(numbers);
@@ -62,8 +62,8 @@ export class CapacityEstimate {
   }
 
   /**
-   * What all accelerators carry in so many sub-clusters, with models as even and accelerators in proportion to the work
-   * as the planner places them: the one that is fullest limits the others.
+   * Rate that all accelerators carry in so many sub-clusters, with models as even and accelerators in proportion to the
+   * work as the planner places them: the one that is fullest limits the others.
    */
   ofDivision(count: number, gpus: number, seed: number): DivisionEstimate | undefined {
     const asked = this.#asked;

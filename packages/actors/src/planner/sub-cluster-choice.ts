@@ -13,7 +13,7 @@ import type { MeasuredModel } from "./measured-models.ts";
 /** Busy share of a ranker from which its rate says what it can decide for: below, most of it isn't for requests. */
 const TELLING = 0.2;
 
-export interface ChoiceSeen {
+interface ChoiceSeen {
   /** Sub-clusters with a leader, the preferred first. */
   readonly subClusters: readonly string[];
   readonly placement: Placement | undefined;

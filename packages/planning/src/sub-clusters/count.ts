@@ -13,7 +13,7 @@ import type { PlacedModel } from "./problem.ts";
 
 /** Share of its time for which a ranker may be busy: beyond, grants wait for one another. */
 export const BUSY_HIGH = 0.7;
-export const BUSY_LOW = 0.5;
+const BUSY_LOW = 0.5;
 /** Share of what an undivided cluster carries that a division must carry. */
 export const DIVIDED_LEAST = 0.9;
 const DIVIDED_KEPT = 0.85;

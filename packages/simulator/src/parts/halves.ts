@@ -29,8 +29,8 @@ type Pool = Required<Pick<SimClusterOptions, "models" | "gpus" | "network" | "sh
   Pick<Scenario, "arrivals">;
 
 /**
- * Requests per µs that a scenario's policy is expected to carry of a pool's mix, on halves where it divides accelerators.
- * Undefined where nobody can tell: runs whose times vary, or accelerators that differ.
+ * Requests per µs that a scenario's policy is expected to carry of a pool's mix, on halves where it divides
+ * accelerators. Undefined where nobody can tell: runs whose times vary, or accelerators that differ.
  */
 export function expectedOfPool(scenario: Scenario, gpus: number, shares: readonly number[]): number | undefined {
   const { models, types, policy } = scenario;
