@@ -77,6 +77,11 @@ interface QueuedBatch {
 export class OnnxEngine implements Engine {
   readonly type: string;
   readonly cold = true;
+  /**
+   * Memory of the process: a session keeps what its runs have taken, so its growth stays to be seen after a run. On a
+   * GPU it says nothing.
+   */
+  readonly residentBytes?: () => number;
   /** Problem that keeps the provider from working, or undefined. */
   readonly ready: Promise<string | undefined>;
   readonly #worker: Worker;
@@ -107,6 +112,7 @@ export class OnnxEngine implements Engine {
     this.type = parts.type;
     this.#inline = parts.inline;
     this.#settings = parts.settings;
+    if (parts.settings.provider === "cpu") this.residentBytes = () => process.memoryUsage.rss();
     const { promise, resolve } = Promise.withResolvers<string | undefined>();
     this.ready = promise;
     let fault = "the session worker ended by itself";
@@ -149,11 +155,6 @@ export class OnnxEngine implements Engine {
     };
     const request = { kind: "load", id: this.#expect({ settle, fail }), spec, bytes: own, isTried } as const;
     this.#post(request, [own.buffer]);
-  }
-
-  /** Memory of the process: a session keeps what its runs have taken, so its growth stays to be seen after a run. */
-  residentBytes(): number {
-    return process.memoryUsage.rss();
   }
 
   /** Whether a model's batches run on the caller's thread. */
