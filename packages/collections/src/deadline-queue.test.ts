@@ -83,6 +83,42 @@ test("a deadline queue holds and gives out what a sorted list would, whatever or
   );
 });
 
+test("requests taken from the middle leave the rest in order, and each still known (Q1, Q4)", () => {
+  const turn = fc.record({
+    adds: fc.nat(6),
+    ingress: fc.integer({ min: 1, max: 2 }),
+    remove: fc.nat(40),
+    first: fc.nat(8),
+    count: fc.nat(5),
+  });
+  fc.assert(
+    fc.property(fc.array(turn, { maxLength: 60 }), (turns) => {
+      const queue = new DeadlineQueue<Queued>(100);
+      let oracle: Queued[] = [];
+      let seq = 0;
+      for (const { adds, ingress, remove, first, count } of turns) {
+        for (let i = 0; i < adds; i++) {
+          const request = { deadline: seq, ingress, seq: seq++ };
+          if (queue.add(request) === "added") oracle.push(request);
+        }
+        const withdrawn = oracle[remove];
+        if (withdrawn !== undefined) {
+          expect(queue.remove(withdrawn.ingress, withdrawn.seq)).toBe(withdrawn);
+          oracle = oracle.filter((request) => request !== withdrawn);
+        }
+        expect(queue.isRun()).toBe(true);
+        expect(oracle.map((_, place) => queue.at(place))).toEqual(oracle);
+        if (first + count > oracle.length) continue;
+        expect(queue.takeAt(first, count)).toEqual(oracle.splice(first, count));
+        expect(queue.size).toBe(oracle.length);
+        for (const one of oracle) expect(queue.has(one.ingress, one.seq)).toBe(true);
+      }
+      expect(queue.take(queue.size)).toEqual(oracle);
+    }),
+    { numRuns: 300 },
+  );
+});
+
 const step = fc.oneof(
   { weight: 12, arbitrary: fc.record({ do: fc.constant("add" as const), back: fc.constant(0), jump: fc.nat(3) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("take" as const), back: fc.nat(4), jump: fc.constant(0) }) },

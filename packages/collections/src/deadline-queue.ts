@@ -67,6 +67,19 @@ export class DeadlineQueue<T extends Queued> {
   headDeadline(): number {
     return this.head()?.deadline ?? Infinity;
   }
+  /**
+   * True if requests can be looked up by their places (`at`): none came out of order. It sweeps dead entries, O(n), at
+   * most once for each request that left from the middle by `remove`.
+   */
+  isRun(): boolean {
+    if (this.#heapSize > 0) return false;
+    if (this.#tail - this.#head !== this.#size) this.#sweep(this.#ring.length);
+    return true;
+  }
+  /** The request at a place in order, 0 … size − 1. Only while `isRun`. */
+  at(place: number): T {
+    return this.#ring[(this.#head + place) & this.#mask]!;
+  }
   has(ingress: number, seq: number): boolean {
     return this.#find(ingress, seq) >= 0;
   }
@@ -121,6 +134,25 @@ export class DeadlineQueue<T extends Queued> {
     assert(count <= this.#size, `${count} of ${this.#size} requests`);
     const taken: T[] = [];
     for (let i = 0; i < count; i++) taken.push(this.shift()!);
+    return taken;
+  }
+
+  /** Removes and returns `count` requests from a place on, in order. Only while `isRun`. O(first + count). */
+  takeAt(first: number, count: number): T[] {
+    if (first === 0 || count === 0) return this.take(count);
+    assert(first + count <= this.#size, `${count} requests from ${first} on of ${this.#size}`);
+    const taken: T[] = [];
+    for (let at = this.#head + first; taken.length < count; at++) {
+      const place = at & this.#mask;
+      taken.push(this.#ring[place]!);
+      this.#ring[place] = undefined;
+      this.#size--;
+      this.#forget(2 * place);
+    }
+    // The requests before them move up, so that the ring keeps no dead entries.
+    for (let at = this.#head + first - 1; at >= this.#head; at--)
+      this.#move(at & this.#mask, (at + count) & this.#mask);
+    this.#head += count;
     return taken;
   }
 
@@ -211,6 +243,14 @@ export class DeadlineQueue<T extends Queued> {
     while (this.#head !== this.#tail && this.#ring[this.#head & this.#mask] === undefined); // Q1
     if (this.#head === this.#tail) this.#head = this.#tail = 0;
   }
+  #move(from: number, to: number): void {
+    const item = this.#ring[from]!;
+    this.#ring[to] = item;
+    this.#ring[from] = undefined;
+    if (!this.#isIndexed) return;
+    this.#index!.delete(2 * from);
+    this.#index!.put(item.ingress, item.seq, 2 * to);
+  }
   #forget(code: number): void {
     if (!this.#isIndexed) return;
     this.#index!.delete(code);
@@ -222,12 +262,17 @@ export class DeadlineQueue<T extends Queued> {
    */
   #makeRoom(): void {
     const entries = this.#tail - this.#head;
+    const living = this.#size - 1 - this.#heapSize; // the request that is being added counts already
+    this.#sweep(2 * living <= entries ? entries : 2 * entries);
+  }
+
+  /** Moves the living entries to the beginning of a ring of `room` places. */
+  #sweep(room: number): void {
     const living: (T | undefined)[] = [];
     for (let at = this.#head; at < this.#tail; at++) {
       const item = this.#ring[at & this.#mask];
       if (item !== undefined) living.push(item);
     }
-    const room = 2 * living.length <= entries ? entries : 2 * entries;
     const kept = living.length;
     while (living.length < room) living.push(undefined);
     this.#ring = living;

@@ -29,8 +29,8 @@ const DISPERSION_EVEN = 2;
 const DISPERSION_BURSTY = 4;
 const LEVELS = 16;
 /**
- * Target under lasting overload. Requests are then never lacking, and small batches only waste time; b* itself assumes
- * more accelerators than there are.
+ * Target under lasting overload where requests came out of deadline order; elsewhere chooseBatch needs none. Requests
+ * are then never lacking, and small batches only waste time; b* itself assumes more accelerators than there are.
  */
 const OVERLOADED_TARGET = 0.9;
 

@@ -6,7 +6,8 @@
  *             bisection.
  *   CHOICE-2. A dropped request could not have been served later either: finish(w) only grows with time, and w with
  *             arrivals.
- *   CHOICE-3. The batch is the first `size` requests of the queue that is left: a run in deadline order.
+ *   CHOICE-3. The batch is a run in deadline order: the first `size` requests of the queue that is left, or under
+ *             lasting overload those behind `skipped` others, which stay.
  */
 import type { DeadlineQueue } from "@tutti/collections";
 import type { Instant, Micros } from "@tutti/units";
@@ -26,6 +27,10 @@ export interface Gathering {
   readonly targets: BatchTargets;
   /** A head that is dropped only if it can't run even alone, and not for the sake of the target. */
   readonly keptHead: Request | undefined;
+  /** Overload lasts: the batch is the one that serves most per time, and waiting heads are not dropped for it. */
+  readonly isOverloaded: boolean;
+  /** Result: number of requests before the batch. */
+  skipped: number;
 }
 
 /**
@@ -42,16 +47,19 @@ export function chooseBatch(
   out: Pick<ModelEffects, "refuse">,
 ): number {
   const { queue, latencies, batchSizeMax, perItem } = from;
+  const seeksRun = from.isOverloaded && queue.isRun();
+  from.skipped = 0;
   for (;;) {
     const waiting = queue.size;
     if (waiting === 0) return 0;
     const head = queue.head()!;
     const deadline = head.deadline;
     const most = waiting < batchSizeMax ? waiting : batchSizeMax;
-    const target = head === from.keptHead ? 1 : from.targets.forSlo(head.slo);
+    const target = seeksRun || head === from.keptHead ? 1 : from.targets.forSlo(head.slo);
     const window = target < most ? target : most;
     if (finish(latencies, perItem, base, gpuFree, window) <= deadline) {
-      return largest(latencies, perItem, base, gpuFree, deadline, window, most);
+      const size = largest(latencies, perItem, base, gpuFree, deadline, window, most);
+      return seeksRun && size < most ? longestRun(from, base, gpuFree, size, most) : size;
     }
     queue.shift();
     refuse(from, head, base, gpuFree, window, out);
@@ -81,6 +89,36 @@ function largest(
     if (finish(latencies, perItem, base, gpuFree, middle) <= deadline) fits = middle;
     else fails = middle;
   }
+  return fits;
+}
+
+/**
+ * The largest batch that ends in time anywhere in the queue, where it serves more per time than the head's batch; it
+ * takes the first requests that can be in a batch of that size. A run of k fits if the kth request from the end can
+ * wait for it: finish(k) rises with k and that deadline falls, so bisection finds the largest.
+ *
+ * @param size - batch of the head
+ */
+function longestRun(from: Gathering, base: number, gpuFree: number, size: number, most: number): number {
+  const { queue, latencies, perItem } = from;
+  const waiting = queue.size;
+  let fits = size;
+  let fails = most + 1;
+  while (fails - fits > 1) {
+    const middle = (fits + fails) >> 1;
+    if (finish(latencies, perItem, base, gpuFree, middle) <= queue.at(waiting - middle).deadline) fits = middle;
+    else fails = middle;
+  }
+  if (fits * latencies[size]! <= size * latencies[fits]!) return size;
+  const end = finish(latencies, perItem, base, gpuFree, fits);
+  let late = 0; // the head can't wait for so many
+  let inTime = waiting - fits;
+  while (inTime - late > 1) {
+    const middle = (late + inTime) >> 1;
+    if (end <= queue.at(middle).deadline) inTime = middle;
+    else late = middle;
+  }
+  from.skipped = inTime;
   return fits;
 }
 

@@ -40,13 +40,18 @@ export function update(model: ModelThread, out: ModelEffects): void {
  */
 export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out: ModelEffects): void {
   if (model.targets.isDue(model.now)) refreshTargets(model);
-  if (model.dynamic !== undefined)
-    return chooseByLength(model, model.dynamic, base, gpuFree, model.refusals.towards(out, model.now));
+  if (model.dynamic !== undefined) {
+    chooseByLength(model, model.dynamic, base, gpuFree, model.refusals.towards(out, model.now));
+    model.first = model.queue.head();
+    return;
+  }
   const b = chooseBatch(model, base, gpuFree, model.refusals.towards(out, model.now));
   model.batchSize = b;
-  model.isGrowable = b < model.batchSizeMax && b === model.queue.size;
+  const { skipped, queue } = model;
+  model.isGrowable = b < model.batchSizeMax && skipped + b === queue.size;
+  model.first = skipped === 0 ? queue.head() : queue.at(skipped);
   if (b === 0) return;
-  const head = model.queue.head()!;
+  const head = model.first!;
   const { latencies, profile, batchSizeMax } = model;
   model.latest = (head.deadline - latencies[b]!) as Instant;
   model.expectedRun = latencies[b]! as Micros;
@@ -99,6 +104,7 @@ function refreshTargets(model: ModelThread): void {
   // Where shares limit admission, no more comes in than is served.
   const isOverloaded = shares.isLasting(now) && !isLimiting;
   if (model.policy.kind === "adaptive") {
+    model.isOverloaded = isOverloaded;
     model.adaptation = adaptationTo(dispersion, isOverloaded);
     const perMicro = rate.perMicroOfSlots(now);
     model.earlyPerRequest = model.adaptation.span / perMicro;
@@ -130,7 +136,7 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
   offered.latest = model.latest;
   offered.delay = delayNow;
   model.offeredAwaited = model.awaited;
-  const head = model.queue.head();
+  const head = model.first;
   const isNewHead = head !== model.offeredHead;
   if (isNewHead || model.now < model.headDueAt) model.headDueAt = (offered.execAt - delayNow) as Instant;
   if (isNewHead) {

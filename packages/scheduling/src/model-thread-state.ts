@@ -99,8 +99,15 @@ export class ModelThread {
   /** The highest scarcity of accelerators that any model had reported when the last grant came: 0 … 255. */
   scarcityOfOthers = 0;
 
+  /** Adaptive policy: overload has lasted for seconds, and admission does not limit it. */
+  isOverloaded = false;
+
   /** Size of the chosen batch; 0: none. */
   batchSize = 0;
+  /** Number of queued requests before it, which can't wait for a batch of that size and stay for another. */
+  skipped = 0;
+  /** Its first request. */
+  first: Request | undefined = undefined;
   /** The start that the policy waits for. */
   awaited: Instant = ALWAYS;
   frontrun: Instant = ALWAYS;
@@ -115,7 +122,7 @@ export class ModelThread {
    * `awaited` of the last offer. The candidate's execAt also moves with the clock, which is no reason for a new offer.
    */
   offeredAwaited: Instant = ALWAYS;
-  /** The head when the last offer was made, and the first offer that was made with it. */
+  /** The first request of the last offer, and the first offer that was made with it. */
   offeredHead: Request | undefined = undefined;
   headOfferSeq = 0;
   /** First time at which the ranker's timer for the offered head was or will be due. */

@@ -189,7 +189,7 @@ function isFaster({ byBatchSize, batchSizeMax }: LatencyTable, { profile, batchS
 }
 
 function noteWait(model: ModelThread, grant: Grant, batchSize: number): void {
-  const eager = model.queue.head()!.arrivedAt + delay(model, batchSize);
+  const eager = model.first!.arrivedAt + delay(model, batchSize);
   const wanted = model.offeredAwaited > eager ? model.offeredAwaited : eager;
   model.scarcity.note(model.now, batchSize, grant.freeAt - wanted, model.latest - wanted);
 }
@@ -201,7 +201,8 @@ function noteWait(model: ModelThread, grant: Grant, batchSize: number): void {
  */
 function isNotDue(model: ModelThread, grant: Grant, headBefore: Request | undefined): boolean {
   if (model.awaited <= grant.freeAt || model.awaited - delay(model, model.batchSize) <= model.now) return false;
-  const head = model.queue.head();
+  if (model.skipped > 0) return false; // overload: a later start would serve no more
+  const head = model.first;
   return head !== headBefore || head !== model.offeredHead || grant.offerSeq < model.headOfferSeq;
 }
 
@@ -294,6 +295,7 @@ export function subClusterChanged(model: ModelThread, at: Instant, epoch: number
 }
 
 function changeDynamic(model: ModelThread, profile: DynamicProfile | undefined): void {
+  model.skipped = 0;
   if (profile === undefined) model.dynamic = undefined;
   else if (model.dynamic !== undefined) model.dynamic.change(profile);
   else {
@@ -354,7 +356,7 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
 }
 
 function takeChosen(model: ModelThread): Request[] {
-  if (model.dynamic === undefined) return model.queue.take(model.batchSize);
+  if (model.dynamic === undefined) return model.queue.takeAt(model.skipped, model.batchSize);
   const chosen = model.dynamic.queue.take();
   for (const { ingress, seq } of chosen) model.queue.remove(ingress, seq);
   return chosen;

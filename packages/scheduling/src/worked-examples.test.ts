@@ -203,6 +203,8 @@ test.for([
       respond: zero,
       targets,
       keptHead: undefined,
+      isOverloaded: false,
+      skipped: 0,
     };
     expect(chooseBatch(from, 0 as Instant, gpuFree, { refuse: (r) => dropped.push(r) })).toBe(size);
     expect(dropped.map((r) => r.seq)).toEqual(Array.from({ length: drops }, (_, i) => i));
