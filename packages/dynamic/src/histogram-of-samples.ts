@@ -9,9 +9,15 @@ const GAP_SHARE = 1 / 16;
 const GAP_FEW = 8;
 
 /**
- * At most `binsMax` bins of equal mass, and empty ones where nothing lies between two modes. Bins without gaps would
- * spread the last samples of a mode over all of the way to the next one, and of a mode that is one value all of its
- * samples: two modes of 10 and 50 ms would have a mean of 40 ms instead of 30.
+ * Bins of the longest times. The longest of k requests lies mostly in the highest 1/k of the distribution, and one even
+ * bin up to the greatest sample makes it look longer than it is. So the last of the equal parts is halved three times.
+ */
+const TAIL_BINS = 4;
+
+/**
+ * At most `binsMax` bins, of equal mass but for the tail, and empty ones where nothing lies between two modes. Bins
+ * without gaps would spread the last samples of a mode over all of the way to the next one, and of a mode that is one
+ * value all of its samples: two modes of 10 and 50 ms would have a mean of 40 ms instead of 30.
  *
  * @param samples - running times alone, in µs; at least one; in any order
  */
@@ -23,8 +29,8 @@ export function histogramOf(samples: ArrayLike<number>, binsMax = BINS_MAX): His
   const gap = Math.max(width, range * Math.max(GAP_SHARE, GAP_FEW / sorted.length));
   const bins: { low: number; high: number; count: number }[] = [];
   for (let j = 0; j < binsMax; j++) {
-    const first = Math.floor((j * sorted.length) / binsMax);
-    const end = Math.floor(((j + 1) * sorted.length) / binsMax);
+    const first = Math.floor(shareBelow(j, binsMax) * sorted.length);
+    const end = Math.floor(shareBelow(j + 1, binsMax) * sorted.length);
     for (const run of runsOf(sorted.subarray(first, end), gap)) {
       const low = run[0]!;
       const high = Math.max(run.at(-1)!, low + width);
@@ -50,6 +56,13 @@ export function histogramOf(samples: ArrayLike<number>, binsMax = BINS_MAX): His
     masses.push(count / sorted.length);
   }
   return histogram(edges, masses);
+}
+
+/** Share of the samples below an edge: 0 … bins. */
+function shareBelow(edge: number, bins: number): number {
+  const parts = Math.max(1, bins - TAIL_BINS + 1);
+  if (edge < parts) return edge / parts;
+  return edge === bins ? 1 : 1 - 2 ** (parts - edge - 1) / parts;
 }
 
 /** Split where two neighbours are further apart than `gap`. */
