@@ -1,22 +1,7 @@
+import type { ComparedMix } from "@tutti/simulator";
 import { chart } from "./charts/axes.ts";
 import { type Column, chartBox, escapeHtml, htmlPage, htmlTable } from "./html.ts";
-import { GOOD, NEUTRAL } from "./palette.ts";
-
-/** Outcome of one random mix. Rates are goodputs in requests per second; 0: none was found. */
-export interface ComparedMix {
-  readonly seed: number;
-  readonly gpus: number;
-  readonly models: number;
-  readonly arrivals: string;
-  readonly goodputRps: number;
-  /** The best other policy, with its goodput. */
-  readonly rival: string;
-  readonly rivalRps: number;
-  /** The clairvoyant bound. */
-  readonly boundRps: number;
-  /** Requests of the least popular model that 1 % is, at the default's goodput. */
-  readonly badLeast: number;
-}
+import { GOOD, LATE, NEUTRAL } from "./palette.ts";
 
 export interface MixesPageOptions {
   readonly mixes: readonly ComparedMix[];
@@ -47,7 +32,8 @@ const COLUMNS: Column<ComparedMix>[] = [
   { title: "best rival", cell: ({ rival }) => rival },
   { title: "best rival (r/s)", cell: ({ rivalRps }) => rivalRps },
   { title: "default ÷ rival", cell: ({ goodputRps, rivalRps }) => goodputRps / rivalRps },
-  { title: "default ÷ bound", cell: ({ goodputRps, boundRps }) => goodputRps / boundRps },
+  { title: "default ÷ non-preemptive", cell: ({ goodputRps, nonPreemptiveRps }) => goodputRps / nonPreemptiveRps },
+  { title: "default ÷ clairvoyant", cell: ({ goodputRps, boundRps }) => goodputRps / boundRps },
   { title: "1 % is", cell: ({ badLeast }) => Math.round(badLeast) },
 ];
 
@@ -65,6 +51,7 @@ export function ratiosChart(mixes: readonly ComparedMix[]): ReturnType<typeof ch
     y: { name: "share of mixes (%)", min: 0, max: 100 },
     series: [
       curve("default ÷ best rival", GOOD, (mix) => mix.goodputRps / mix.rivalRps),
+      curve("default ÷ non-preemptive bound", LATE, (mix) => mix.goodputRps / mix.nonPreemptiveRps),
       curve("default ÷ clairvoyant bound", NEUTRAL, (mix) => mix.goodputRps / mix.boundRps),
     ],
   });

@@ -6,9 +6,9 @@
 import { perSecond, uncoordinatedBatch } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
 import { type BatchCosts, type ClairvoyantStream, leastTime } from "./clairvoyant.ts";
+import { atBest, costsOf, drawnByModel, streamsOf } from "./drawn-streams.ts";
 import type { Network, Scenario, ScenarioModel } from "./scenario.ts";
 import { pipelineBound } from "./pipelines/pipeline-plan.ts";
-import { createWorkload } from "./workload.ts";
 
 export interface GoodputBound {
   /** Batches of each model are evenly spaced, and so are arrivals. */
@@ -20,6 +20,10 @@ export interface GoodputBound {
    * its SLO even alone.
    */
   readonly clairvoyantRps: number;
+  /**
+   * The same for n accelerators whose runs aren't split: non-preemptive.ts. Only where it was asked for: it takes long.
+   */
+  readonly nonPreemptiveRps?: number;
 }
 
 /** Share of a model's requests (of each of its SLO classes) that may be bad: docs/algorithms.md, A7. */
@@ -178,83 +182,6 @@ export function leastBusyByPhase(scenario: Scenario, sample: Micros): readonly L
     const alone = { ...scenario, duration: sample, phases: [{ ...phase, from: 0 as Micros }] };
     return { from: phase.from, until, gpus: phase.factor > 0 ? leastBusy(alone) : 0 };
   });
-}
-
-/** Requests of one model in order of arrival. */
-interface Drawn {
-  readonly arrivals: number[];
-  readonly slos: number[];
-}
-
-/**
- * Draws one model after the other, because a large scenario has many requests. A model's draws don't depend on the
- * others (workload.ts, WORKLOAD-1).
- */
-function* drawnByModel(scenario: Scenario): Generator<{ readonly model: ScenarioModel; readonly drawn: Drawn }> {
-  const { models, phases, arrivals } = scenario;
-  if (arrivals.process === "trace") {
-    const drawn = draw(scenario);
-    for (const [i, model] of models.entries()) yield { model, drawn: drawn[i]! };
-    return;
-  }
-  for (const [i, model] of models.entries()) {
-    const its = phases.map((phase) => (phase.shares === undefined ? phase : { ...phase, shares: [phase.shares[i]!] }));
-    yield { model, drawn: draw({ ...scenario, models: [model], phases: its })[0]! };
-  }
-}
-
-function draw(scenario: Scenario): readonly Drawn[] {
-  const drawn: Drawn[] = scenario.models.map(() => ({ arrivals: [], slos: [] }));
-  const workload = createWorkload(scenario);
-  for (let request = workload.next(); request !== undefined; request = workload.next()) {
-    const { arrivals, slos } = drawn[request.model]!;
-    arrivals.push(request.arrivedAt);
-    slos.push(request.slo);
-  }
-  return drawn;
-}
-
-/**
- * Most SLOs of one model that are looked at separately; with more (a trace may have any number) they are looked at
- * together only.
- */
-const SLOS_MAX = 8;
-
-interface Streams {
-  readonly joint: ClairvoyantStream;
-  /** Empty where all have one SLO. */
-  readonly bySlo: readonly ClairvoyantStream[];
-}
-
-function streamsOf({ arrivals, slos }: Drawn, network: Network): Streams {
-  const { respond } = atBest(network);
-  const at = new Float64Array(arrivals);
-  const deadlines = at.map((arrival, k) => arrival + slos[k]! - respond);
-  const distinct = [...new Set(slos)];
-  if (distinct.length <= 1) return { joint: { arrivals: at, deadlines }, bySlo: [] };
-  const pick = (order: readonly number[]): ClairvoyantStream => ({
-    arrivals: Float64Array.from(order, (k) => at[k]!),
-    deadlines: Float64Array.from(order, (k) => deadlines[k]!),
-  });
-  const all = Array.from(arrivals.keys());
-  const joint = pick(all.toSorted((a, b) => deadlines[a]! - deadlines[b]! || a - b));
-  if (distinct.length > SLOS_MAX) return { joint, bySlo: [] };
-  return { joint, bySlo: distinct.map((slo) => pick(all.filter((k) => slos[k] === slo))) };
-}
-
-function costsOf({ profile }: ScenarioModel, network: Network): BatchCosts {
-  const { ctrl, data } = atBest(network);
-  const run = profile.byBatchSize.slice(0, profile.batchSizeMax + 1);
-  return { run, finish: run.map((latency, b) => latency + ctrl + data * b) };
-}
-
-/**
- * Every delay as short as the jitter allows: a bound may not rest on bad luck. `arrive` is left out, since baselines
- * receive requests at once.
- */
-function atBest({ ctrl, data, respond, jitter }: Network): { ctrl: number; data: number; respond: number } {
-  const factor = Math.max(0, 1 - jitter);
-  return { ctrl: ctrl * factor, data: data * factor, respond: respond * factor };
 }
 
 const ROOT_PRECISION = 5e-4;

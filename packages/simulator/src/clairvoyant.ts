@@ -58,21 +58,41 @@ export function leastTime(
 ): LeastTime {
   const work = new Workspace(stream.arrivals.length);
   // A skip never costs more than running the request alone, where that is in time.
-  let high = costs.run[1]!;
+  const most = costs.run[1]!;
+  const first = price !== undefined && price > 0 && price < most ? price : most / 4;
+  return bestSkipPrice((price) => work.solve(stream, costs, price), { skippable, first, most, passes: PRICES_MAX });
+}
+
+export interface SkipPriceOptions {
+  readonly skippable: number;
+  /** Price to begin with. */
+  readonly first: number;
+  /** No higher price can be better. */
+  readonly most: number;
+  /** Most schedules to be solved. */
+  readonly passes: number;
+}
+
+/** Cutting planes: the price of a skip at which the bound of BOUND-3 is highest. */
+export function bestSkipPrice(
+  solve: (price: number) => PricedSchedule,
+  { skippable, first, most: priceMax, passes }: SkipPriceOptions,
+): LeastTime {
+  let high = priceMax;
   let low = 0;
   let under: PricedSchedule | undefined; // at a price that is too low: skips too many
   let over: PricedSchedule | undefined;
-  let next = price !== undefined && price > low && price < high ? price : high / 4;
+  let next = first;
   let best: LeastTime = { time: 0, price: next };
-  for (let i = 0; i < PRICES_MAX; i++) {
-    const found = work.solve(stream, costs, next);
+  for (let i = 0; i < passes; i++) {
+    const found = solve(next);
     const bound = found.time + next * (found.skipped - skippable);
     if (bound >= best.time) best = { time: bound, price: next };
     if (found.skipped > skippable) [under, low] = [found, next];
     else [over, high] = [found, next];
     if (found.skipped === skippable) break;
     if (under === undefined || over === undefined) {
-      next = under === undefined ? next / 2 : Math.min(costs.run[1]!, next * 2);
+      next = under === undefined ? next / 2 : Math.min(priceMax, next * 2);
       if (next === low || next < 1e-3) break;
       continue;
     }

@@ -6,12 +6,12 @@ import { BAD_RATE_MAX, staggeredRate } from "./bounds.ts";
 import { wholeProfile } from "./parts/part-profile.ts";
 import type { Arrivals, Scenario, ScenarioModel } from "./scenario.ts";
 
-/** Bad requests of the least popular model that a judgement of 1 % rests on, at the rate that is expected. */
-const BAD_LEAST = 50;
+/** Requests of the least popular model that 1 % should be: with fewer, a judgement rests on luck. */
+export const BAD_LEAST = 50;
 /** Share of the staggered bound that is expected to be served. */
 const EXPECTED_SHARE = 0.6;
 const DURATION_MIN = seconds(20);
-const DURATION_MAX = seconds(600);
+export const MIX_DURATION_MAX = seconds(600);
 const WARMUP = seconds(1);
 const BATCH_MAX = 64;
 
@@ -75,5 +75,5 @@ const NO_DELAYS = { ctrl: 0 as Micros, data: 0 as Micros, respond: 0 as Micros, 
 function durationOf(mix: Scenario): Micros {
   const rarest = Math.min(...mix.models.map(({ share }) => share));
   const needed = BAD_LEAST / BAD_RATE_MAX / (rarest * EXPECTED_SHARE * staggeredRate(mix));
-  return micros(Math.round(WARMUP + Math.min(DURATION_MAX, Math.max(DURATION_MIN, 1e6 * needed))));
+  return micros(Math.round(WARMUP + Math.min(MIX_DURATION_MAX, Math.max(DURATION_MIN, 1e6 * needed))));
 }

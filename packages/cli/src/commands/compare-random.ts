@@ -1,14 +1,4 @@
-import type { ComparedMix } from "@tutti/sim-report";
-import {
-  BAD_RATE_MAX,
-  type Goodput,
-  type Scenario,
-  goodput,
-  policyNamed,
-  randomMix,
-  randomMixOfParts,
-} from "@tutti/simulator";
-import { micros } from "@tutti/units";
+import { type ComparedMix, compareMix, policyNamed, randomMix, randomMixOfParts } from "@tutti/simulator";
 import { renderTable, usageError } from "@tutti/admin";
 import { whole } from "@tutti/sim-report/scenarios";
 import { typedCommand, writePage } from "../simulate/page-file.ts";
@@ -33,8 +23,6 @@ const RIVALS =
 /** Rivals on mixes of models that leave part of an accelerator idle; the first never divides accelerators. */
 const RIVALS_ON_PARTS = "default:whole,fractions,eager,deferred,nexus";
 const MIXES_MAX = 10_000;
-/** Rate at which a rival is tried before its goodput is searched, as a multiple of the best rival's goodput. */
-const BETTER = 1.01;
 
 /** `tutti compare --random 50`: the default policy beside the best of its rivals, on mixes that nobody chose. */
 export async function compareRandom(path: string | undefined, options: CompareRandomOptions): Promise<void> {
@@ -55,7 +43,7 @@ export async function compareRandom(path: string | undefined, options: CompareRa
   const judged: ComparedMix[] = [];
   const judgeNext = async (): Promise<void> => {
     for (let mix = waiting.shift(); mix !== undefined; mix = waiting.shift()) {
-      judged.push(await judge(sweep, mix, rivals));
+      judged.push(await compareMix(mix, rivals, sweep));
       progress.update({ done: ++done, total: mixes, note: `seed ${mix.seed}` });
     }
   };
@@ -81,36 +69,6 @@ function checkRival(rival: string): void {
   }
 }
 
-async function judge(sweep: Sweep, mix: Scenario, rivals: readonly string[]): Promise<ComparedMix> {
-  const bound = await sweep.bound(mix);
-  const search = (policy: string): Promise<Goodput> =>
-    goodput({ ...mix, policy }, (trial) => sweep.run(trial), { arrivalsMin: micros(0), bound });
-  const { goodputRps } = await search("default");
-  let best = { policy: "none", goodputRps: 0 };
-  for (const policy of rivals) {
-    if (best.goodputRps > 0 && !(await isGood(sweep, { ...mix, policy, rate: BETTER * best.goodputRps }))) continue;
-    const found = await search(policy);
-    if (found.goodputRps > best.goodputRps) best = { policy, goodputRps: found.goodputRps };
-  }
-  const rarest = Math.min(...mix.models.map(({ share }) => share));
-  return {
-    seed: mix.seed,
-    gpus: mix.gpus,
-    models: mix.models.length,
-    arrivals: mix.arrivals.process,
-    goodputRps,
-    rival: best.policy,
-    rivalRps: best.goodputRps,
-    boundRps: bound.clairvoyantRps,
-    badLeast: (BAD_RATE_MAX * rarest * goodputRps * (mix.duration - mix.warmup)) / 1e6,
-  };
-}
-
-async function isGood(sweep: Sweep, scenario: Scenario): Promise<boolean> {
-  const { streams } = await sweep.run(scenario);
-  return streams.every(({ offered, bad }) => bad <= BAD_RATE_MAX * offered);
-}
-
 function textOf(mixes: readonly ComparedMix[]): string {
   const rows = mixes.map((mix) => [
     String(mix.seed),
@@ -120,21 +78,37 @@ function textOf(mixes: readonly ComparedMix[]): string {
     mix.goodputRps.toFixed(0),
     `${mix.rivalRps.toFixed(0)} (${mix.rival})`,
     ratio(mix.goodputRps, mix.rivalRps),
+    ratio(mix.goodputRps, mix.nonPreemptiveRps),
     ratio(mix.goodputRps, mix.boundRps),
     mix.badLeast.toFixed(0),
   ]);
-  const head = ["seed", "gpus", "models", "arrivals", "default r/s", "best rival r/s", "÷ rival", "÷ bound", "1 % is"];
+  const head = [
+    "seed",
+    "gpus",
+    "models",
+    "arrivals",
+    "default r/s",
+    "best rival r/s",
+    "÷ rival",
+    "÷ non-preemptive",
+    "÷ clairvoyant",
+    "1 % is",
+  ];
   const line = (name: string, values: number[]): string =>
     `${name}  worst ${at(values, 0)}, a tenth below ${at(values, 0.1)}, median ${at(values, 0.5)}, best ${at(values, 1)}`;
   return [
     renderTable(head, rows),
     "",
     line(
-      "default ÷ best rival",
+      "default ÷ best rival          ",
       mixes.map((mix) => mix.goodputRps / mix.rivalRps),
     ),
     line(
-      "default ÷ bound     ",
+      "default ÷ non-preemptive bound",
+      mixes.map((mix) => mix.goodputRps / mix.nonPreemptiveRps),
+    ),
+    line(
+      "default ÷ clairvoyant bound   ",
       mixes.map((mix) => mix.goodputRps / mix.boundRps),
     ),
     "",

@@ -24,6 +24,7 @@ function listeningBench(asked: Point[]): Bench {
       return Promise.reject(new Error("heard"));
     },
     record: () => Promise.resolve([]),
+    compareMixes: () => Promise.reject(new Error("heard")),
     planned: (points) => {
       asked.push(...points);
       return Promise.reject(new Error("heard"));

@@ -14,6 +14,7 @@ import { usageError } from "@tutti/admin";
 import { typedCommand } from "../simulate/page-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { readScenario, whole } from "@tutti/sim-report/scenarios";
+import { StoredMixes } from "../simulate/stored-mixes.ts";
 import { Sweep } from "../simulate/sweep.ts";
 
 export interface FiguresOptions {
@@ -36,6 +37,7 @@ export async function figures(options: FiguresOptions): Promise<void> {
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
   const scale = options.quick === true ? QUICK : FULL;
   const folder = options.scenarios ?? SCENARIOS;
+  const mixes = new StoredMixes(options.out, options.resume === true);
   const sweep = new Sweep({ ...(workers !== undefined && { workers }) });
   const progress = new Progress();
   let runs = 0;
@@ -47,7 +49,9 @@ export async function figures(options: FiguresOptions): Promise<void> {
     pool: {
       run: (scenario) => sweep.run(scenario),
       bound: (scenario) => sweep.bound(scenario),
+      nonPreemptive: (scenario, clairvoyantRps) => sweep.nonPreemptive(scenario, clairvoyantRps),
     },
+    mixes,
     onRun: (count) => {
       runs = count;
       show();
@@ -74,6 +78,7 @@ export async function figures(options: FiguresOptions): Promise<void> {
     progress.end();
     await sweep.close();
   }
+  mixes.discard();
   process.stdout.write(`${options.out}/results.html\n`);
 }
 

@@ -32,9 +32,10 @@ test("the JSON has exactly the public fields, and a rate between nothing and the
   const found = JSON.parse(stdout) as Record<string, unknown> & { goodputRps: number; trials: { seed: number }[] };
   expect(Object.keys(found)).toEqual(["goodputRps", "worstModelBadRate", "bound", "trials"]);
   const bound = found["bound"] as Record<string, number>;
-  expect(Object.keys(bound)).toEqual(["staggeredRps", "uncoordinatedRps", "clairvoyantRps"]);
+  expect(Object.keys(bound)).toEqual(["staggeredRps", "uncoordinatedRps", "clairvoyantRps", "nonPreemptiveRps"]);
   expect(found.goodputRps).toBeGreaterThan(0.6 * bound["clairvoyantRps"]!);
-  expect(found.goodputRps).toBeLessThan(bound["clairvoyantRps"]!);
+  expect(found.goodputRps).toBeLessThan(bound["nonPreemptiveRps"]!);
+  expect(bound["nonPreemptiveRps"]).toBeLessThanOrEqual(bound["clairvoyantRps"]!);
   expect([...new Set(found.trials.map(({ seed }) => seed))].sort()).toEqual([7, 8]);
   expect(stderr).toBe("");
 });

@@ -42,7 +42,7 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
       progress.end();
       print(options.json === true ? JSON.stringify(result.found) : renderMinGpus(given, result));
     } else {
-      const result = await findGoodput(scenarios, how);
+      const result = await findGoodput(scenarios, { ...how, nonPreemptive: true });
       progress.end();
       const subClusters = subClusterChoice(given);
       const found = { ...result.found, ...(subClusters !== undefined && { subClusters }) };

@@ -21,6 +21,8 @@ export interface SearchOptions {
   /** Scenarios keep their own duration, even if it is too short to judge a bad rate of 1 %. */
   readonly short?: boolean;
   readonly progress?: Progress;
+  /** Computes the non-preemptive bound too, which may take longer than the search. */
+  readonly nonPreemptive?: boolean;
   /** Relative precision of rates: a search ends when a bad rate is this share above a good one. */
   readonly precision?: number;
 }
@@ -39,7 +41,11 @@ export async function findGoodput(given: readonly Scenario[], options: SearchOpt
   const { precision } = options;
   const arrivalsMin = options.short === true ? micros(0) : ARRIVALS_MIN;
   const perSeed = await searchAll(given, options, async (scenario, evaluate, onTrial) => {
-    const bound = await options.sweep.bound(withArrivals(scenario, arrivalsMin));
+    const judged = withArrivals(scenario, arrivalsMin);
+    const plain = await options.sweep.bound(judged);
+    const tight = options.nonPreemptive === true;
+    const nonPreemptive = tight ? options.sweep.nonPreemptive(judged, plain.clairvoyantRps) : undefined;
+    const bound = { ...plain, ...(nonPreemptive && { nonPreemptiveRps: await nonPreemptive }) };
     return goodput(scenario, evaluate, { arrivalsMin, onTrial, bound, ...(precision !== undefined && { precision }) });
   });
   const found: Goodput = {
@@ -92,9 +98,11 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) 
 const mean = (numbers: readonly number[]): number => sum(numbers) / numbers.length;
 
 function meanBound(bounds: readonly GoodputBound[]): GoodputBound {
+  const tight = bounds.flatMap(({ nonPreemptiveRps }) => nonPreemptiveRps ?? []);
   return {
     staggeredRps: mean(bounds.map(({ staggeredRps }) => staggeredRps)),
     uncoordinatedRps: mean(bounds.map(({ uncoordinatedRps }) => uncoordinatedRps)),
     clairvoyantRps: mean(bounds.map(({ clairvoyantRps }) => clairvoyantRps)),
+    ...(tight.length === bounds.length && { nonPreemptiveRps: mean(tight) }),
   };
 }

@@ -67,13 +67,15 @@ export function renderMinGpus(scenario: Scenario, { found, perSeed }: Found<MinG
   return lines.join("\n");
 }
 
-function boundRows({ clairvoyantRps, staggeredRps, uncoordinatedRps }: GoodputBound, rate: number): string[][] {
+function boundRows(bounds: GoodputBound, rate: number): string[][] {
+  const { nonPreemptiveRps, clairvoyantRps, staggeredRps, uncoordinatedRps } = bounds;
   const row = (name: string, bound: number): string[] => [
     name,
     grouped(bound),
     bound > 0 ? `${((100 * rate) / bound).toFixed(1)} % of it` : "",
   ];
   return [
+    ...(nonPreemptiveRps === undefined ? [] : [row("non-preemptive bound", nonPreemptiveRps)]),
     row("clairvoyant bound", clairvoyantRps),
     row("staggered bound", staggeredRps),
     row("uncoordinated bound", uncoordinatedRps),

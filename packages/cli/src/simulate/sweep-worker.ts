@@ -1,6 +1,6 @@
 /** A worker thread of a sweep: runs the scenarios that it receives, one after the other. */
 import { parentPort } from "node:worker_threads";
-import { boundOf, simulateDetailed } from "@tutti/simulator";
+import { boundOf, nonPreemptiveRate, simulateDetailed } from "@tutti/simulator";
 import { fromPortable } from "@tutti/sim-report/scenarios";
 import type { FromSweepWorker, ToSweepWorker } from "./sweep-messages.ts";
 
@@ -8,9 +8,11 @@ parentPort?.on("message", (task: ToSweepWorker) => {
   parentPort?.postMessage(answer(task));
 });
 
-function answer({ kind, scenario: portable }: ToSweepWorker): FromSweepWorker {
+function answer(task: ToSweepWorker): FromSweepWorker {
   try {
-    const scenario = fromPortable(portable);
+    const { kind } = task;
+    const scenario = fromPortable(task.scenario);
+    if (kind === "non-preemptive") return { kind, rate: nonPreemptiveRate(scenario, task.clairvoyantRps) };
     if (kind === "bound") return { kind, bound: boundOf(scenario) };
     return { kind, run: simulateDetailed(scenario) };
   } catch (error) {

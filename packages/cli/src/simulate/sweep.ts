@@ -33,15 +33,21 @@ export class Sweep {
 
   /** @throws {Error} of the simulation, such as a policy that doesn't exist */
   async run(scenario: Scenario): Promise<DetailedRun> {
-    const answer = await this.#ask("run", scenario);
+    const answer = await this.#ask(() => ({ kind: "run", scenario: toPortable(scenario) }));
     if (answer.kind !== "run") throw new Error(textOf(answer));
     return answer.run;
   }
 
   async bound(scenario: Scenario): Promise<GoodputBound> {
-    const answer = await this.#ask("bound", scenario);
+    const answer = await this.#ask(() => ({ kind: "bound", scenario: toPortable(scenario) }));
     if (answer.kind !== "bound") throw new Error(textOf(answer));
     return answer.bound;
+  }
+
+  async nonPreemptive(scenario: Scenario, clairvoyantRps: number): Promise<number> {
+    const answer = await this.#ask(() => ({ kind: "non-preemptive", scenario: toPortable(scenario), clairvoyantRps }));
+    if (answer.kind !== "non-preemptive") throw new Error(textOf(answer));
+    return answer.rate;
   }
 
   /**
@@ -69,11 +75,11 @@ export class Sweep {
     return this.close();
   }
 
-  #ask(kind: ToSweepWorker["kind"], scenario: Scenario): Promise<FromSweepWorker> {
+  /** @param message - made only when its turn comes, since thousands of scenarios may wait */
+  #ask(message: () => ToSweepWorker): Promise<FromSweepWorker> {
     return new Promise((done, failed) => {
       if (this.#closed) return failed(new Error("the sweep was stopped"));
-      // The scenario is serialised only when its turn comes, since thousands may wait.
-      this.#waiting.push({ message: () => ({ kind, scenario: toPortable(scenario) }), done, failed });
+      this.#waiting.push({ message, done, failed });
       this.#next();
     });
   }

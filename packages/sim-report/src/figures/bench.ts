@@ -1,5 +1,6 @@
 /** Runs the points of figures. The caller gives a function that loads scenarios, and a pool that runs them. */
 import {
+  type ComparedMix,
   type Goodput,
   type MinGpus,
   type Scenario,
@@ -7,8 +8,12 @@ import {
   type DetailedRun,
   type GoodputBound,
   boundOf,
+  compareMix,
   goodput,
   minGpus,
+  nonPreemptiveRate,
+  randomMix,
+  randomMixOfParts,
   simulate,
   simulateDetailed,
 } from "@tutti/simulator";
@@ -17,6 +22,7 @@ import { TimelineRecorder } from "../timeline-recorder.ts";
 import { plannedRun } from "./planned-run.ts";
 import {
   type Bench,
+  type MixPoint,
   type PlannedRun,
   type Point,
   type RecordedRun,
@@ -29,6 +35,7 @@ import {
 export interface Pool {
   run(scenario: Scenario): Promise<DetailedRun>;
   bound(scenario: Scenario): Promise<GoodputBound>;
+  nonPreemptive(scenario: Scenario, clairvoyantRps: number): Promise<number>;
 }
 
 export interface BenchOptions {
@@ -37,9 +44,19 @@ export interface BenchOptions {
   readonly load: (point: Point & { readonly durationS: number }) => Promise<Scenario>;
   /** Receives many runs at a time. Default: runs are made on this thread, one after the other. */
   readonly pool?: Pool;
+  /** Comparisons of random mixes from a run that was stopped, by `keyOf`, and where those that end are put. */
+  readonly mixes?: MixStore;
   /** Called as each run ends; every run of a search counts. */
   readonly onRun?: (runs: number) => void;
 }
+
+/** A comparison takes as long as some whole figures, so each is kept by itself. */
+export interface MixStore {
+  get(key: string): ComparedMix | undefined;
+  set(key: string, mix: ComparedMix): void;
+}
+
+const keyOf = ({ seed, parts, rivals }: MixPoint): string => `${seed} ${parts ? "parts" : "whole"} ${rivals.join(",")}`;
 
 /** Recordings stay on this thread, and only their tallies are drawn. */
 const RECORDED = { batchesMax: 0, refusalsMax: 0 };
@@ -52,9 +69,10 @@ const SEARCHES = 32;
 const HERE: Pool = {
   run: (scenario) => Promise.resolve(simulateDetailed(scenario)),
   bound: (scenario) => Promise.resolve(boundOf(scenario)),
+  nonPreemptive: (scenario, clairvoyantRps) => Promise.resolve(nonPreemptiveRate(scenario, clairvoyantRps)),
 };
 
-export function createBench({ scale, load, pool = HERE, onRun }: BenchOptions): Bench {
+export function createBench({ scale, load, pool = HERE, mixes, onRun }: BenchOptions): Bench {
   const known = new Map<string, Promise<unknown>>();
   let runs = 0;
   const run = async (scenario: Scenario): Promise<DetailedRun> => {
@@ -104,6 +122,23 @@ export function createBench({ scale, load, pool = HERE, onRun }: BenchOptions): 
         onRun?.(++runs);
         return Promise.resolve(run);
       }),
+    compareMixes: (points) =>
+      Promise.all(
+        points.map((point) =>
+          turns(async () => {
+            const { seed, parts, rivals } = point;
+            const before = mixes?.get(keyOf(point));
+            if (before !== undefined) return before;
+            const found = await compareMix(parts ? randomMixOfParts(seed) : randomMix(seed), rivals, {
+              run,
+              bound: (scenario) => pool.bound(scenario),
+              nonPreemptive: (scenario, clairvoyantRps) => pool.nonPreemptive(scenario, clairvoyantRps),
+            });
+            mixes?.set(keyOf(point), found);
+            return found;
+          }),
+        ),
+      ),
   };
 }
 

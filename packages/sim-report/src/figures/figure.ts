@@ -2,7 +2,14 @@
  * A figure: the points that it needs run, and how to draw them. Points name shipped scenario files, so that a reader
  * can run every one of them by hand: each result has its command, `commandOf`, beside it.
  */
-import { type Goodput, type LeastOfPhase, type MinGpus, type SimulationResult, policyNames } from "@tutti/simulator";
+import {
+  type ComparedMix,
+  type Goodput,
+  type LeastOfPhase,
+  type MinGpus,
+  type SimulationResult,
+  policyNames,
+} from "@tutti/simulator";
 import type { EChartsCoreOption } from "echarts/core";
 import type { TimelineRecording } from "../timeline-recorder.ts";
 
@@ -48,6 +55,7 @@ export interface Bench {
   minGpus(points: readonly Point[]): Promise<readonly MinGpus[]>;
   record(points: readonly Point[]): Promise<readonly RecordedRun[]>;
   planned(points: readonly Point[]): Promise<readonly PlannedRun[]>;
+  compareMixes(points: readonly MixPoint[]): Promise<readonly ComparedMix[]>;
 }
 
 /** Amount of work of a figure: `quick` shows that it can be drawn, `full` gives results that may be quoted. */
@@ -64,7 +72,15 @@ export const pick = <T>(scale: Scale, full: T, quick: T): T => (scale.name === "
 
 export type Verb = "simulate" | "goodput" | "min-gpus";
 
-export interface Row {
+/** A random mix and the policies that the default one is compared with on it. */
+export interface MixPoint {
+  readonly seed: number;
+  /** Whether its models leave part of an accelerator idle. */
+  readonly parts: boolean;
+  readonly rivals: readonly string[];
+}
+
+interface RowValue {
   /** Measured quantity, in words that make sense without the figure. */
   readonly what: string;
   readonly policy: string;
@@ -73,9 +89,11 @@ export interface Row {
   readonly unit: string;
   /** The paper's value or statement; empty where it has none. */
   readonly paper: string;
-  readonly verb: Verb;
-  readonly point: Point;
 }
+
+/** A value and how it was found: by a scenario of a file, or by random mixes of one kind from a seed on. */
+export type Row = RowValue &
+  ({ readonly verb: Verb; readonly point: Point } | { readonly mixes: number; readonly first: MixPoint });
 
 export interface Chart {
   /** Name of the SVG file, without `.svg`. */
@@ -115,6 +133,12 @@ export function commandOf(verb: Verb, point: Point, scale: Scale): string {
   options.push(`--duration ${point.durationS ?? scale.durationS}`);
   const command = verb === "simulate" ? "simulate" : "goodput";
   return `tutti ${command} ${SCENARIOS}/${file}.yaml ${verb === "min-gpus" ? "--min-gpus " : ""}${options.join(" ")}`;
+}
+
+export function commandOfRow(row: Row, scale: Scale): string {
+  if ("point" in row) return commandOf(row.verb, row.point, scale);
+  const { seed, parts, rivals } = row.first;
+  return `tutti compare --random ${row.mixes} --seed ${seed} ${parts ? "--parts " : ""}--rivals ${rivals.join(",")}`;
 }
 
 const quoted = (text: string): string => (/^[\w=.:-]+$/.test(text) ? text : `'${text}'`);

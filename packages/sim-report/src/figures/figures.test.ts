@@ -2,12 +2,12 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LatencyTable } from "@tutti/profile";
-import type { Goodput, MinGpus, PlannerWindow, Scenario, SimulationResult } from "@tutti/simulator";
+import type { ComparedMix, Goodput, MinGpus, PlannerWindow, Scenario, SimulationResult } from "@tutti/simulator";
 import { type Micros, micros } from "@tutti/units";
 import { expect, test } from "vitest";
 import { TimelineRecorder } from "../timeline-recorder.ts";
 import { toSvg } from "../svg.ts";
-import { type Bench, type Drawing, FULL, type Point, QUICK, commandOf } from "./figure.ts";
+import { type Bench, type Drawing, FULL, type Point, QUICK, commandOfRow } from "./figure.ts";
 import { gridSample } from "./grid.ts";
 import { DYNAMIC_FIGURES, FIGURES, createBench, writeFigures } from "./index.ts";
 
@@ -60,8 +60,15 @@ function inventedBench(asked: Point[] = []): Bench {
       ],
       gpusMax: 12,
     })),
+    compareMixes: (points) =>
+      Promise.resolve(points.map(({ seed, rivals }, i) => inventedMix(seed, rivals[0]!, i === 1 ? 3 : 60))),
   };
 }
+
+const inventedMix = (seed: number, rival: string, badLeast: number): ComparedMix => ({
+  ...{ seed, gpus: 8, models: 3, arrivals: "poisson", rival, badLeast },
+  ...{ goodputRps: 900 + (seed % 100), rivalRps: 950, boundRps: 1800, nonPreemptiveRps: 1500 },
+});
 
 /** Epochs of a second each; after the step at 4 s one has 5 % bad. */
 const inventedWindows = (): PlannerWindow[] =>
@@ -82,8 +89,10 @@ test.for([...FIGURES, ...DYNAMIC_FIGURES].map((figure) => [figure.name, figure] 
       expect(svg).not.toMatch(/NaN|undefined/);
       for (const name of axisNames(option)) expect(svg).toContain(name.split(" ")[0]);
     }
-    for (const { verb, point } of rows) {
-      expect(commandOf(verb, point, QUICK)).toMatch(/^tutti (simulate|goodput) test\/bench\/scenarios\/[\w.-]+\.yaml /);
+    for (const row of rows) {
+      expect(commandOfRow(row, QUICK)).toMatch(
+        /^tutti ((simulate|goodput) test\/bench\/scenarios\/[\w.-]+\.yaml |compare --random \d+ --seed \d+ )/,
+      );
     }
   },
 );

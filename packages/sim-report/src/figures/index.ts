@@ -9,6 +9,7 @@ import { grid } from "./grid.ts";
 import { busyByLoad, goodByLoad } from "./load.ts";
 import { network } from "./network.ts";
 import { policies } from "./policies.ts";
+import { randomMixes, randomMixesOfParts } from "./random-mixes.ts";
 import { slo } from "./slo.ts";
 import { timeouts } from "./timeouts.ts";
 import { frontends, zoos } from "./zoos.ts";
@@ -17,11 +18,12 @@ import { frontends, zoos } from "./zoos.ts";
 export const FIGURES: readonly Figure[] = [
   ...[goals, batchSizes, queueDelays, goodByLoad, busyByLoad, changingDay, batchingEffect, timeouts],
   ...[zoos, frontends, policies, fewestAccelerators, network, slo, bestBaseline, accelerators, grid],
+  ...[randomMixes, randomMixesOfParts],
 ];
 
 export { DYNAMIC_FIGURES } from "./dynamic/index.ts";
 export { createBench } from "./bench.ts";
-export type { BenchOptions, Pool } from "./bench.ts";
+export type { BenchOptions, MixStore, Pool } from "./bench.ts";
 export { FULL, QUICK } from "./figure.ts";
 export type { Bench, Figure, Point, Scale } from "./figure.ts";
 export { writeFigures } from "./results.ts";

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { escapeHtml, htmlPage, htmlTable, number } from "../html.ts";
 import { toSvg } from "../svg.ts";
-import { type Bench, type Figure, type Row, type Scale, commandOf } from "./figure.ts";
+import { type Bench, type Figure, type Row, type Scale, commandOfRow } from "./figure.ts";
 
 export interface WriteFiguresOptions {
   readonly figures: readonly Figure[];
@@ -65,7 +65,10 @@ async function draw(figure: Figure, bench: Bench, scale: Scale, folder: string):
   for (const chart of charts) writeFileSync(join(folder, `${chart.name}.svg`), toSvg(chart.option, chart.size));
   return {
     ...{ name, title, paper, files: charts.map((chart) => `${chart.name}.svg`) },
-    rows: rows.map(({ verb, point, ...row }) => ({ ...row, command: commandOf(verb, point, scale) })),
+    rows: rows.map((row) => {
+      const { what, policy, ours, unit, paper } = row;
+      return { what, policy, ours, unit, paper, command: commandOfRow(row, scale) };
+    }),
   };
 }
 
