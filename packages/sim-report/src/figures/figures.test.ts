@@ -124,6 +124,17 @@ test("a full figure asks for at least what the papers show: 500 of the grid, and
   expect([Math.min(...counts), Math.max(...counts)]).toEqual([8, 1000]);
 });
 
+test("random mixes of which 1 % is too few requests are in the table, but not in the means", async () => {
+  const figure = FIGURES.find(({ name }) => name === "random-mixes")!;
+  const { charts, rows } = await figure.draw(inventedBench(), QUICK);
+  expect(toSvg(charts[0]!.option)).toContain("1 of 2 mixes from seed 7000 on");
+  expect(rows[0]).toMatchObject({ what: "default ÷ best rival: geometric mean of 1 mixes", ours: 900 / 950 });
+  expect(rows.at(-1)!.what).toContain("mix 7001 (8 accelerators, 3 models, poisson; 1 % is 3 requests, left out)");
+  expect(commandOfRow(rows.at(-1)!, QUICK)).toBe(
+    "tutti compare --random 1 --seed 7001 --rivals eager,deferred,beta-lambda,clockwork,timeout:20%,latest",
+  );
+});
+
 test("the sample of the grid is the same every time, and a smaller one is its beginning", () => {
   expect(gridSample(50)).toEqual(gridSample(500).slice(0, 50));
 });

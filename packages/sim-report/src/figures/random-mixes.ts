@@ -50,15 +50,18 @@ function figureOf(kind: Kind): Figure {
 interface Measure {
   readonly name: string;
   readonly colour: string;
+  /** Where labels stand, so that those of curves near one another stay apart. */
+  readonly label: "top" | "bottom";
   readonly of: (mix: ComparedMix) => number;
 }
 
 /** Runs on halves of accelerators keep neither bound: there it is only what whole ones could carry. */
 function measuresOf({ parts }: Kind): readonly Measure[] {
-  const rival = { name: "default ÷ best rival", colour: GOOD, of: (m: ComparedMix) => m.goodputRps / m.rivalRps };
-  const bound = { colour: NEUTRAL, of: (m: ComparedMix) => m.goodputRps / m.boundRps };
+  const top = { label: "top" } as const;
+  const rival: Measure = { ...top, name: "default ÷ best rival", colour: GOOD, of: (m) => m.goodputRps / m.rivalRps };
+  const bound: Omit<Measure, "name"> = { label: "bottom", colour: NEUTRAL, of: (m) => m.goodputRps / m.boundRps };
   if (parts) return [rival, { ...bound, name: "default ÷ clairvoyant bound of whole accelerators" }];
-  const tight = { colour: LATE, of: (m: ComparedMix) => m.goodputRps / m.nonPreemptiveRps };
+  const tight: Omit<Measure, "name"> = { ...top, colour: LATE, of: (m) => m.goodputRps / m.nonPreemptiveRps };
   return [
     rival,
     { ...tight, name: "default ÷ non-preemptive bound" },
@@ -89,7 +92,7 @@ function picture(kind: Kind, judged: readonly ComparedMix[], asked: number): Ret
       const label = named.get(i);
       const value = [(100 * (i + 0.5)) / all.length, ratio];
       if (label === undefined) return value;
-      const text = { show: true, formatter: `${label} ${ratio.toFixed(2)}`, position: "top", distance: 6 };
+      const text = { show: true, formatter: `${label} ${ratio.toFixed(2)}`, position: measure.label, distance: 6 };
       return { value, symbolSize: 11, label: { ...text, color: measure.colour, fontWeight: "bold", fontSize: 12 } };
     });
     return { type: "scatter", name: measure.name, color: measure.colour, symbolSize: 6, data };
@@ -131,13 +134,19 @@ function rowsOf(kind: Kind, judged: readonly ComparedMix[], all: readonly Compar
       at("median", quantileOf(sorted, 0.5)),
     ];
   });
-  return [...measured, ...all.map((mix): Row => ({ ...shared, ...mixRow(mix), mixes: 1, first: firstOf(mix.seed) }))];
+  return [
+    ...measured,
+    ...all.map((mix): Row => ({ ...shared, ...mixRow(mix, kind), mixes: 1, first: firstOf(mix.seed) })),
+  ];
 }
 
-function mixRow(mix: ComparedMix): { readonly what: string; readonly ours: number | null } {
+function mixRow(mix: ComparedMix, { parts }: Kind): { readonly what: string; readonly ours: number | null } {
   const { seed, gpus, models, arrivals, rival, badLeast, goodputRps, nonPreemptiveRps, boundRps, rivalRps } = mix;
   const rests = `1 % is ${Math.floor(badLeast)} requests${badLeast < BAD_LEAST ? ", left out" : ""}`;
-  const bounds = `${(goodputRps / nonPreemptiveRps).toFixed(3)} and ${(goodputRps / boundRps).toFixed(3)} of the bounds`;
+  const clairvoyant = (goodputRps / boundRps).toFixed(3);
+  const bounds = parts
+    ? `${clairvoyant} of the bound of whole accelerators`
+    : `${(goodputRps / nonPreemptiveRps).toFixed(3)} and ${clairvoyant} of the bounds`;
   const what = `mix ${seed} (${gpus} accelerators, ${models} models, ${arrivals}; ${rests}): default ÷ ${rival}; ${bounds}`;
   return { what, ours: rivalRps > 0 ? goodputRps / rivalRps : null };
 }
