@@ -10,9 +10,12 @@
  */
 import { assert } from "@tutti/units";
 import type { BatchLevels } from "./batch-levels.ts";
+import type { CostStep } from "./feasible-queues.ts";
 
 export interface Timed {
   readonly deadline: number;
+  /** Costs of a late answer, the first at the deadline (B8). Default: a cost of 1 for ending after the deadline. */
+  readonly steps?: readonly CostStep[] | undefined;
 }
 
 /** Result of a choice. The object is reused from choice to choice. */
@@ -47,6 +50,9 @@ export class LengthQueue<Request extends Timed> {
   #head = 0;
   #tail = 0;
   #size = 0;
+  /** Number of requests with steps, and the most that ending in time saves of any since there was none. */
+  #stepped = 0;
+  #worthMost = 1;
   /** Number of pending requests by level. */
   #waiting: Int32Array;
   /** Places of the chosen batch, and of the batch that is being evaluated. */
@@ -79,6 +85,10 @@ export class LengthQueue<Request extends Timed> {
     this.#level[at] = level;
     this.#waiting[level]!++;
     this.#size++;
+    if (request.steps !== undefined) {
+      this.#stepped++;
+      this.#worthMost = Math.max(this.#worthMost, request.steps.at(-1)!.cost);
+    }
     this.choice.size = 0; // places moved
   }
 
@@ -126,8 +136,8 @@ export class LengthQueue<Request extends Timed> {
       for (let place = 0; place < this.#levels.sizes.length; place++) {
         const size = this.#levels.sizes[place]!;
         if (size > waiting) break;
-        // A score is at most 1/E[L], so this batch can't beat the best one.
-        if (size <= best * this.#levels.expected(level, place)) continue;
+        // A score is at most 1/E[L] for a cost of 1, so this batch can't beat the best one.
+        if (size * this.#worthMost <= best * this.#levels.expected(level, place)) continue;
         const start = Math.max(base + perItem * size, free);
         const likely = this.scale * this.#levels.needed(level, place);
         const fromLikely = this.#weigh(start, level, place, likely, best);
@@ -176,7 +186,10 @@ export class LengthQueue<Request extends Timed> {
     let worth = 0;
     for (let at = from; at < until && count < size; at++) {
       if (this.#level[at]! > level) continue;
-      worth += this.#levels.score(level, place, (this.#deadlines[at]! - start) / this.scale);
+      worth +=
+        this.#stepped === 0
+          ? this.#levels.score(level, place, (this.#deadlines[at]! - start) / this.scale)
+          : this.#worth(at, level, place, start);
       this.#weighed[count++] = at;
     }
     if (count < size) return -1;
@@ -189,6 +202,19 @@ export class LengthQueue<Request extends Timed> {
     choice.needed = needed;
     choice.certain = this.scale * this.#certain.needed(level, place);
     [this.#chosen, this.#weighed] = [this.#weighed, this.#chosen];
+    return worth;
+  }
+
+  /** Score of a request that may have steps: the sum of the scores of its steps (B8). */
+  #worth(at: number, level: number, place: number, start: number): number {
+    const { steps } = this.#requests[at]!;
+    const scoreOf = (deadline: number): number => this.#levels.score(level, place, (deadline - start) / this.scale);
+    if (steps === undefined) return scoreOf(this.#deadlines[at]!);
+    let [worth, before] = [0, 0];
+    for (const { deadline, cost } of steps) {
+      worth += (cost - before) * scoreOf(deadline);
+      before = cost;
+    }
     return worth;
   }
 
@@ -208,6 +234,7 @@ export class LengthQueue<Request extends Timed> {
     assert(this.#level[at] !== DEAD, "LQ1: it was there");
     this.#waiting[this.#level[at]!]!--;
     this.#level[at] = DEAD;
+    if (this.#requests[at]!.steps !== undefined && --this.#stepped === 0) this.#worthMost = 1;
     this.#requests[at] = undefined;
     this.#size--;
     while (this.#head < this.#tail && this.#level[this.#head] === DEAD) this.#head++;

@@ -38,6 +38,7 @@ export interface Gathering {
  *
  * @param base - when an executor could start a batch without inputs: now + d_ctrl
  * @param gpuFree - when the accelerator is free; `ALWAYS` while none is granted
+ * @param queue - the queue to choose from, in place of `from.queue`
  * @returns the batch size; 0 when the queue is empty
  */
 export function chooseBatch(
@@ -45,10 +46,12 @@ export function chooseBatch(
   base: Instant,
   gpuFree: Instant,
   out: Pick<ModelEffects, "refuse">,
+  queue: DeadlineQueue<Request> = from.queue,
 ): number {
-  const { queue, latencies, batchSizeMax, perItem } = from;
-  const seeksRun = from.isOverloaded && queue.isRun();
-  from.skipped = 0;
+  const { latencies, batchSizeMax, perItem } = from;
+  const isOwn = queue === from.queue;
+  const seeksRun = isOwn && from.isOverloaded && queue.isRun();
+  if (isOwn) from.skipped = 0;
   for (;;) {
     const waiting = queue.size;
     if (waiting === 0) return 0;
@@ -66,13 +69,14 @@ export function chooseBatch(
   }
 }
 
-function finish(latencies: Float64Array, perItem: number, base: number, gpuFree: number, b: number): number {
+/** When a batch of b would end. */
+export function finish(latencies: Float64Array, perItem: number, base: number, gpuFree: number, b: number): number {
   const ready = base + perItem * b;
   return (ready > gpuFree ? ready : gpuFree) + latencies[b]!;
 }
 
 /** The largest b in window … most that ends by the deadline; `window` is known to (CHOICE-1). */
-function largest(
+export function largest(
   latencies: Float64Array,
   perItem: number,
   base: number,
@@ -123,8 +127,8 @@ function longestRun(from: Gathering, base: number, gpuFree: number, size: number
 }
 
 /** Refuses a request (T3): as "infeasible" if it could not have run even alone, otherwise to keep batches efficient. */
-function refuse(
-  from: Gathering,
+export function refuse(
+  from: Pick<Gathering, "latencies" | "perItem" | "respond">,
   request: Request,
   base: number,
   gpuFree: number,

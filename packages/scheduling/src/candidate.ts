@@ -6,11 +6,12 @@
  *   CA2. An offer is sent only when it changes: another size, window or delay. The passing of time is no change,
  *        because the ranker's timers run by its own clock. So most arrivals behind a limited batch cost no offer.
  */
-import { ALWAYS, NEVER } from "@tutti/units";
+import { ALWAYS, NEVER, earlier } from "@tutti/units";
 import type { Instant, Micros } from "@tutti/units";
 import { adaptationTo, canWaitingPay } from "./adaptation.ts";
 import { chooseBatch } from "./batch-choice.ts";
 import { chooseByLength } from "./dynamic/length-choice.ts";
+import { addLater, lastLook } from "./later-choice.ts";
 import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { awaitedStart, withPatience } from "./policy.ts";
@@ -29,6 +30,7 @@ export function update(model: ModelThread, out: ModelEffects): void {
   choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out);
   const b = model.batchSize;
   model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
+  if (model.later !== undefined) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.later));
   offer(model, model.inFlightBatches.isFull(model.now) ? 0 : b, out);
 }
 
@@ -42,23 +44,31 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   if (model.targets.isDue(model.now)) refreshTargets(model);
   if (model.dynamic !== undefined) {
     chooseByLength(model, model.dynamic, base, gpuFree, model.refusals.towards(out, model.now));
-    model.first = model.queue.head();
+    model.first = model.head;
     return;
   }
-  const b = chooseBatch(model, base, gpuFree, model.refusals.towards(out, model.now));
+  const refusals = model.refusals.towards(out, model.now);
+  const own = chooseBatch(model, base, gpuFree, refusals);
+  const b = model.later === undefined ? own : addLater(model, model.later, own, base, gpuFree, refusals);
   model.batchSize = b;
   const { skipped, queue } = model;
   model.isGrowable = b < model.batchSizeMax && skipped + b === queue.size;
-  model.first = skipped === 0 ? queue.head() : queue.at(skipped);
+  model.first = skipped === 0 ? model.head : queue.at(skipped);
   if (b === 0) return;
   const head = model.first!;
+  const deadline = model.laterSize === 0 ? head.deadline : earlier(head.deadline, model.later!.head()!.deadline);
   const { latencies, profile, batchSizeMax } = model;
-  model.latest = (head.deadline - latencies[b]!) as Instant;
+  model.latest = (deadline - latencies[b]!) as Instant;
   model.expectedRun = latencies[b]! as Micros;
   model.frontrun =
     b === batchSizeMax
       ? ALWAYS
-      : ((head.deadline - profile.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
+      : ((deadline - profile.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
+  if (model.laterSize === b) {
+    model.isGrowable = true; // any arrival goes before it
+    model.awaited = ALWAYS; // it uses what nobody else does
+    return;
+  }
   if (model.policy.kind === "deferred") model.awaited = model.frontrun;
   else {
     const { frontrun, latest } = model;

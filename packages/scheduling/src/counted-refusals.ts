@@ -1,13 +1,16 @@
 import { ALWAYS, type Instant, type Micros } from "@tutti/units";
 import type { FairShares } from "./admission/fair-shares.ts";
+import { LaterRequest } from "./later-request.ts";
 import type { ModelEffects, RefusalCause, Request } from "./messages.ts";
 
 /**
  * Counts A2's refusals as losses. Each is a sign of overload, unless the request could not have been served when it
- * came.
+ * came. A request that has a later step (B8) is counted too, since its SLO is missed, but kept for that step.
  */
 export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   readonly #shares: FairShares;
+  /** @returns whether there is room for a request that aims at a later step */
+  readonly #keep: (request: LaterRequest) => boolean;
   #to: Pick<ModelEffects, "refuse"> | undefined;
   #at: Instant = ALWAYS;
   /** The newest request; A2 refuses it at once if it can't be met any more. */
@@ -16,8 +19,9 @@ export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   /** True if the newest request is infeasible: it could not have been met at any arrival time. */
   #isHopeless = false;
 
-  constructor(shares: FairShares) {
+  constructor(shares: FairShares, keep: (request: LaterRequest) => boolean) {
     this.#shares = shares;
+    this.#keep = keep;
   }
   towards(to: Pick<ModelEffects, "refuse">, at: Instant): this {
     this.#to = to;
@@ -30,9 +34,17 @@ export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
     this.#isHopeless = isHopeless;
   }
   refuse(request: Request, cause: RefusalCause, feasible: Micros): void {
+    if (request instanceof LaterRequest) return this.#refuseLater(request, cause, feasible);
     const isNewest = request === this.#newest;
     if (!isNewest || !this.#isHopeless)
       this.#shares.dropped(this.#at, request, isNewest && this.#at === this.#newestAt);
+    if (request.steps !== undefined) return this.#refuseLater(request, cause, feasible);
     this.#to!.refuse(request, cause, feasible);
+  }
+
+  #refuseLater(request: Request, cause: RefusalCause, feasible: Micros): void {
+    const later = LaterRequest.of(request);
+    if (later !== undefined && this.#keep(later)) return;
+    this.#to!.refuse(request instanceof LaterRequest ? request.origin : request, cause, feasible);
   }
 }

@@ -4,6 +4,7 @@ export { chooseBatch, type Gathering } from "./batch-choice.ts";
 export * from "./cluster-options.ts";
 export * from "./cluster.ts";
 export * from "./idle-time.ts";
+export { asItCame } from "./later-request.ts";
 export * from "./messages.ts";
 export * from "./model-thread-state.ts";
 export * from "./model-thread.ts";

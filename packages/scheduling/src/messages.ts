@@ -2,6 +2,7 @@
  * Input events and effects of a ModelThread and a RankThread. They are plain data, which the actors put on the wire.
  * docs/architecture.md, sections 2 to 4; docs/algorithms.md, A3 and A4.
  */
+import type { CostStep } from "@tutti/dynamic";
 import type { LatencyTable } from "@tutti/profile";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
@@ -24,6 +25,8 @@ export interface Request {
   readonly size: number;
   /** Size hint: the request's length in the model's own unit; 0 when left out. */
   readonly units?: number;
+  /** Costs of a late answer (B8). The first step is at the deadline. Left out: an answer after it is worth nothing. */
+  readonly steps?: readonly CostStep[] | undefined;
 }
 
 /** A batch that a ModelThread offers to run (A3). `offerSeq` rises within a term; (term, offerSeq) orders offers. */

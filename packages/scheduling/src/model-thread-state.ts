@@ -12,6 +12,7 @@ import { CountedRefusals } from "./counted-refusals.ts";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import { DynamicPart } from "./dynamic/length-choice.ts";
 import { InFlightBatches } from "./in-flight-batches.ts";
+import { keepLater } from "./later-choice.ts";
 import { Lead } from "./lead.ts";
 import { Margin } from "./margin.ts";
 import type { Candidate, Request } from "./messages.ts";
@@ -65,6 +66,10 @@ export class ModelThread {
   readonly prefer: Preference;
   readonly patience: number;
   readonly queue: DeadlineQueue<Request>;
+  /** Requests that aim at a later step of their costs; undefined until there is one. */
+  later: DeadlineQueue<Request> | undefined = undefined;
+  /** Number of members of the chosen batch that are from `later`. */
+  laterSize = 0;
   readonly rate = new ArrivalRate();
   readonly targets: BatchTargets;
   readonly inFlightBatches: InFlightBatches;
@@ -130,6 +135,11 @@ export class ModelThread {
   /** The head, while M7 keeps it. */
   keptHead: Request | undefined = undefined;
 
+  /** The first request by deadline; of those that aim at a later step only where there is no other. */
+  get head(): Request | undefined {
+    return this.queue.head() ?? this.later?.head();
+  }
+
   constructor(config: ModelThreadConfig) {
     assert(config.patience >= 0 && config.patience <= 1, `patience ${config.patience}`);
     assert(config.batchesInFlightMax >= 1, `${config.batchesInFlightMax} batches in flight`);
@@ -145,7 +155,7 @@ export class ModelThread {
     this.targets = new BatchTargets(fixed, { profile, ctrl, perItem, respond });
     this.inFlightBatches = new InFlightBatches(config.batchesInFlightMax);
     this.shares = new FairShares(config.shares ?? {}, config.slo);
-    this.refusals = new CountedRefusals(this.shares);
+    this.refusals = new CountedRefusals(this.shares, (request) => keepLater(this, request));
     this.profile = profile;
     this.dynamic = config.dynamic === undefined ? undefined : new DynamicPart(config.dynamic);
     this.latencies = profile.byBatchSize;

@@ -24,13 +24,15 @@ import type { ActorKey, BatchId, Instant, Micros, RequestSeq } from "@tutti/unit
 import { choose, delay, update } from "./candidate.ts";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import { DynamicPart } from "./dynamic/length-choice.ts";
+import { keepLater } from "./later-choice.ts";
+import { LaterRequest } from "./later-request.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { reportedScarcity } from "./scarcity.ts";
 
 /** Time of the next clock-reached; `NEVER` when no timer is armed. */
 export const nextWakeAt = (model: ModelThread): Instant => model.wakeAt;
-export const queueLength = (model: ModelThread): number => model.queue.size;
+export const queueLength = (model: ModelThread): number => model.queue.size + (model.later?.size ?? 0);
 /** Batches that were sent out and are not reported done. */
 export const inFlight = (model: ModelThread): number => model.inFlightBatches.size;
 /** A batch that is not reported done; undefined: there is none. */
@@ -92,6 +94,7 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
     model.shares.refused(request);
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
+  if (model.later?.has(request.ingress, request.seq) === true) return; // as above
   model.rate.note(at); // a request that is refused on arrival can't make batches larger
   const added = model.queue.add(request);
   if (added === "repeated") return; // repair sends arrivals again
@@ -115,12 +118,12 @@ export function requestWithdrawn(
   out: ModelEffects,
 ): boolean {
   advance(model, at);
-  const removed = model.queue.remove(ingress, seq);
+  const removed = model.queue.remove(ingress, seq) ?? model.later?.remove(ingress, seq);
   if (removed === undefined) {
     model.inFlightBatches.withdraw(ingress, seq);
     return false;
   }
-  model.dynamic?.queue.remove(removed);
+  model.dynamic?.remove(removed);
   update(model, out);
   return true;
 }
@@ -128,8 +131,9 @@ export function requestWithdrawn(
 export function ingressLost(model: ModelThread, at: Instant, ingress: ActorKey, out: ModelEffects): void {
   advance(model, at);
   model.inFlightBatches.withdrawIngress(ingress);
-  if (model.queue.removeIngress(ingress) === 0) return;
-  model.dynamic?.queue.removeWhere((request) => request.ingress === ingress);
+  const removed = model.queue.removeIngress(ingress) + (model.later?.removeIngress(ingress) ?? 0);
+  if (removed === 0) return;
+  model.dynamic?.removeIngress(ingress);
   update(model, out);
 }
 
@@ -151,7 +155,7 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   advance(model, at);
   if (!obey(model, grant)) return;
   model.scarcityOfOthers = grant.scarcity;
-  const headBefore = model.queue.head();
+  const headBefore = model.head;
   // d_ctrl counts from the ranker's timer (docs/architecture.md, section 2), so the grant has used a part of it.
   const base = Math.max(at, Math.min(grant.sentAt, at) + model.ctrl) as Instant;
   const isPlanned = headBefore === model.offeredHead && grant.offerSeq >= model.headOfferSeq;
@@ -169,7 +173,7 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
     const startAt = Math.max(base + model.perItem * b, grant.freeAt, model.awaited) as Instant;
     assert(startAt <= model.latest, "M4: a batch that would miss its deadline");
     const { expectedRun } = model;
-    if (model.prefer === "latency") noteWait(model, grant, b);
+    if (model.prefer === "latency" && b > model.laterSize) noteWait(model, grant, b - model.laterSize);
     dispatch(model, grant, startAt, expectedRun, out);
     answer(model, grant, true, (startAt + expectedRun) as Instant, out);
   }
@@ -301,6 +305,7 @@ function changeDynamic(model: ModelThread, profile: DynamicProfile | undefined):
   else {
     const part = new DynamicPart(profile);
     model.queue.forEach((request) => part.add(request));
+    model.later?.forEach((request) => part.addLater(request));
     model.dynamic = part;
   }
 }
@@ -346,25 +351,36 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     askAt: NEVER,
     askings: 0,
   };
-  model.lead.note(batch.requests.length, model.shares.lostCount, model.slo);
+  // A request that aims at a later step was counted as lost when it missed its SLO.
+  const first = model.laterSize === 0 ? batch.requests : batch.requests.filter((one) => !(one instanceof LaterRequest));
+  model.lead.note(first.length, model.shares.lostCount, model.slo);
   model.inFlightBatches.hold(batch);
   // A batch that ends earlier than planned is followed by a grant a hop after its report, however many wait. That is no
   // idle time, and a hop is a small part of d_ctrl.
   const idleFor = grant.sentAt - grant.freeAt;
-  model.shares.dispatched(batch.requests, idleFor > HOP * model.ctrl ? idleFor : 0, expectedRun);
+  model.shares.dispatched(first, idleFor > HOP * model.ctrl ? idleFor : 0, expectedRun);
   out.dispatch(batch);
 }
 
 function takeChosen(model: ModelThread): Request[] {
-  if (model.dynamic === undefined) return model.queue.takeAt(model.skipped, model.batchSize);
-  const chosen = model.dynamic.queue.take();
-  for (const { ingress, seq } of chosen) model.queue.remove(ingress, seq);
+  if (model.dynamic === undefined) {
+    const { skipped, laterSize, batchSize } = model;
+    const first = model.queue.takeAt(skipped, batchSize - laterSize);
+    return laterSize === 0 ? first : [...first, ...model.later!.take(laterSize)].sort(byDeadline);
+  }
+  const isLater = model.laterSize > 0;
+  const chosen = (isLater ? model.dynamic.later! : model.dynamic.queue).take();
+  for (const { ingress, seq } of chosen) (isLater ? model.later! : model.queue).remove(ingress, seq);
   return chosen;
 }
 
 /** Requeues the requests of a batch that will not run (T4); `update` then refuses those that can't be met. */
 function putBack(model: ModelThread, batchId: BatchId, out: ModelEffects): void {
   for (const request of model.inFlightBatches.takeBack(batchId) ?? []) {
+    if (request instanceof LaterRequest) {
+      if (!keepLater(model, request)) out.refuse(request.origin, "overloaded", Infinity as Micros);
+      continue;
+    }
     const added = model.queue.add(request);
     if (added === "full") {
       model.shares.dropped(model.now, request);
@@ -372,3 +388,5 @@ function putBack(model: ModelThread, batchId: BatchId, out: ModelEffects): void 
     } else if (added === "added") model.dynamic?.add(request);
   }
 }
+
+const byDeadline = (a: Request, b: Request): number => a.deadline - b.deadline || a.seq - b.seq;

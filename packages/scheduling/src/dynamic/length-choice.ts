@@ -8,7 +8,7 @@
  *   LENGTH-3. The accelerator is reported as free when the batch has almost certainly ended.
  */
 import { LengthQueue } from "@tutti/dynamic";
-import { ALWAYS, type Instant, type Micros } from "@tutti/units";
+import { ALWAYS, type ActorKey, type Instant, type Micros } from "@tutti/units";
 import { canWaitingPay } from "../adaptation.ts";
 import type { ModelEffects, Request } from "../messages.ts";
 import type { ModelThread } from "../model-thread-state.ts";
@@ -44,6 +44,8 @@ const SCALE_GREATEST = 4;
 export class DynamicPart {
   profile: DynamicProfile;
   readonly queue: LengthQueue<Request>;
+  /** Requests that aim at a later step of their costs; undefined until there is one. */
+  later: LengthQueue<Request> | undefined = undefined;
 
   constructor(profile: DynamicProfile) {
     this.profile = profile;
@@ -53,9 +55,21 @@ export class DynamicPart {
   change(profile: DynamicProfile): void {
     this.profile = profile;
     this.queue.refresh(profile.likely, profile.certain, (request) => this.classOf(request));
+    this.later?.refresh(profile.likely, profile.certain, (request) => this.classOf(request));
   }
   add(request: Request): void {
     this.queue.add(request, this.classOf(request));
+  }
+  addLater(request: Request): void {
+    this.later ??= new LengthQueue(this.profile.likely, this.profile.certain);
+    this.later.add(request, this.classOf(request));
+  }
+  remove(request: Request): void {
+    if (!this.queue.remove(request)) this.later?.remove(request);
+  }
+  removeIngress(ingress: ActorKey): void {
+    this.queue.removeWhere((request) => request.ingress === ingress);
+    this.later?.removeWhere((request) => request.ingress === ingress);
   }
   classOf(request: Request): number {
     return this.profile.classOf(request.app, request.units ?? 0);
@@ -83,16 +97,25 @@ export function chooseByLength(
   gpuFree: Instant,
   out: Pick<ModelEffects, "refuse">,
 ): void {
-  const { queue, profile } = dynamic;
+  const { queue, later, profile } = dynamic;
   const alone = Math.max(base + model.perItem, gpuFree);
   queue.dropUntil(alone, (request, needed) => {
     model.queue.remove(request.ingress, request.seq);
     const feasible = Math.ceil(alone + needed - request.arrivedAt + model.respond) as Micros;
     out.refuse(request, "infeasible", feasible);
   });
-  const { size, level, place, deadline, needed, certain } = queue.choose(base, model.perItem, gpuFree);
+  if (later !== undefined && later.size > 0) dropLate(model, later, alone, out);
+  // Requests that can still meet their SLOs go first (B8).
+  const isLater = queue.size === 0 && later !== undefined;
+  if (later !== undefined) later.scale = queue.scale;
+  const { size, level, place, deadline, needed, certain } = (isLater ? later : queue).choose(
+    base,
+    model.perItem,
+    gpuFree,
+  );
   const { sizes } = profile.likely;
   model.batchSize = size;
+  model.laterSize = isLater ? size : 0;
   model.isGrowable = size === queue.size && place + 1 < sizes.length;
   if (size === 0) return;
   // LENGTH-3: an accelerator that is granted again too soon has batches waiting behind one that still runs. An earlier
@@ -100,7 +123,8 @@ export function chooseByLength(
   model.expectedRun = Math.ceil(certain) as Micros;
   model.latest = Math.floor(deadline - needed) as Instant;
   model.frontrun = ALWAYS;
-  if (model.isGrowable) {
+  if (isLater) model.isGrowable = true; // any arrival goes before it
+  if (model.isGrowable && place + 1 < sizes.length) {
     const isCertain = needed > queue.scale * profile.likely.needed(level, place);
     const next = queue.scale * (isCertain ? profile.certain : profile.likely).needed(level, place + 1);
     // Where more requests take less time, the batch as it is becomes late first. The grant must be here before the
@@ -110,8 +134,23 @@ export function chooseByLength(
     model.frontrun = Math.floor(Math.min(grown, asItIs)) as Instant;
   }
   // A granted accelerator waits for no more requests: the batch was due.
-  if (gpuFree !== ALWAYS || !model.isGrowable) model.awaited = ALWAYS;
+  if (gpuFree !== ALWAYS || !model.isGrowable || isLater) model.awaited = ALWAYS;
   else model.awaited = awaited(model, model.policy.kind === "adaptive" ? earlyOf(model, dynamic, level, place) : 0);
+}
+
+/** Drops the requests that would most likely miss their later step even alone; each may have one after that. */
+function dropLate(
+  model: ModelThread,
+  later: LengthQueue<Request>,
+  alone: number,
+  out: Pick<ModelEffects, "refuse">,
+): void {
+  const dropped: { readonly request: Request; readonly feasible: Micros }[] = [];
+  later.dropUntil(alone, (request, needed) => {
+    model.later!.remove(request.ingress, request.seq);
+    dropped.push({ request, feasible: Math.ceil(alone + needed - request.arrivedAt + model.respond) as Micros });
+  });
+  for (const { request, feasible } of dropped) out.refuse(request, "infeasible", feasible);
 }
 
 /** Part of the SLO by which a batch of the adaptive policy may start earlier than frontrun. */

@@ -1,0 +1,58 @@
+/**
+ * Requests of a static model that have missed a step of their costs (docs/algorithms.md, B8) use what the others leave:
+ * the room in a batch that takes all others, and accelerators that nobody else asks for. Whoever can still meet its SLO
+ * goes before them, since its answer saves more.
+ *
+ *   LATE-1. They never make a batch of others smaller, nor one of its members late.
+ *   LATE-2. One that can't meet its step even alone is dropped, and falls back to the step after that, if it has one.
+ */
+import { DeadlineQueue } from "@tutti/collections";
+import { ALWAYS, type Instant, NEVER } from "@tutti/units";
+import { chooseBatch, finish, largest, refuse } from "./batch-choice.ts";
+import type { LaterRequest } from "./later-request.ts";
+import type { ModelEffects, Request } from "./messages.ts";
+import type { ModelThread } from "./model-thread-state.ts";
+
+/** Queues a request for its later step. @returns false: there is no room */
+export function keepLater(model: ModelThread, request: LaterRequest): boolean {
+  model.later ??= new DeadlineQueue<Request>(model.queue.capacity);
+  if (model.queue.size + model.later.size >= model.queue.capacity || model.later.add(request) !== "added") return false;
+  model.dynamic?.addLater(request);
+  return true;
+}
+
+/** Adds them to a batch of `first` others, or makes a batch of them alone. @returns its size */
+export function addLater(
+  model: ModelThread,
+  later: DeadlineQueue<Request>,
+  first: number,
+  base: Instant,
+  gpuFree: Instant,
+  out: Pick<ModelEffects, "refuse">,
+): number {
+  model.laterSize = 0;
+
+  if (first === 0) return (model.laterSize = chooseBatch(model, base, gpuFree, out, later));
+  const { latencies, perItem, batchSizeMax, queue } = model;
+  const alone = finish(latencies, perItem, base, gpuFree, 1);
+  for (let head = later.head(); head !== undefined && alone > head.deadline; head = later.head()) {
+    later.shift();
+    refuse(model, head, base, gpuFree, 1, out);
+  }
+  // Before an accelerator is granted, others may still come and take the room.
+  if (gpuFree === ALWAYS || first < queue.size || later.size === 0) return first;
+  const deadline = Math.min(queue.headDeadline(), later.headDeadline());
+  if (finish(latencies, perItem, base, gpuFree, first) > deadline) return first;
+  const most = Math.min(batchSizeMax, first + later.size);
+  const size = largest(latencies, perItem, base, gpuFree, deadline, first, most);
+  model.laterSize = size - first;
+  return size;
+}
+
+/** When the first of them can't meet its step any more. */
+export function lastLook(model: ModelThread, later: DeadlineQueue<Request>): Instant {
+  if (later.size === 0) return NEVER;
+  const head = later.head()!;
+  const alone = model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(head);
+  return (Math.floor(head.deadline - alone - model.ctrl - model.perItem) + 1) as Instant;
+}
