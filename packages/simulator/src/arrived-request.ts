@@ -1,3 +1,4 @@
+import type { CostStep } from "@tutti/dynamic";
 import type { Request } from "@tutti/scheduling";
 import type { ActorKey, Instant, Micros, RequestSeq } from "@tutti/units";
 import type { SimRequest } from "./simulated-cluster.ts";
@@ -40,27 +41,36 @@ export class ArrivedRequest implements SimRequest, Request {
   get units(): number {
     return 0;
   }
+  get steps(): readonly CostStep[] | undefined {
+    return undefined;
+  }
 }
 
-/** Values that a request for a dynamic model has of its own. */
+/** Values that a request for a dynamic model, or one with costs in steps, has of its own. */
 export interface Particulars {
   readonly slo: Micros;
   readonly app: number;
   readonly solo: number;
   readonly units: number;
+  readonly steps?: readonly CostStep[] | undefined;
 }
 
-/** A request for a dynamic model: it has its own values where other requests use those of the prototype. */
+/**
+ * A request for a dynamic model, or one with costs in steps: it has its own values where other requests use those of
+ * the prototype.
+ */
 export class ParticularRequest extends ArrivedRequest {
   readonly #app: number;
   readonly #solo: number;
   readonly #units: number;
+  readonly #steps: readonly CostStep[] | undefined;
 
-  constructor(id: number, model: number, arrivedAt: Instant, { slo, app, solo, units }: Particulars) {
+  constructor(id: number, model: number, arrivedAt: Instant, { slo, app, solo, units, steps }: Particulars) {
     super(id, model, arrivedAt, slo);
     this.#app = app;
     this.#solo = solo;
     this.#units = units;
+    this.#steps = steps;
   }
 
   override get app(): number {
@@ -72,6 +82,9 @@ export class ParticularRequest extends ArrivedRequest {
   override get units(): number {
     return this.#units;
   }
+  override get steps(): readonly CostStep[] | undefined {
+    return this.#steps;
+  }
 }
 
 /** A request as the cores see it where requests and answers travel: it arrives later, and its deadline is earlier. */
@@ -79,9 +92,12 @@ export class EarlierRequest implements Request {
   readonly origin: SimRequest;
   readonly arrivedAt: Instant;
   readonly deadline: Instant;
+  readonly steps: readonly CostStep[] | undefined;
 
-  constructor(origin: SimRequest, arrive: Micros, respond: Micros) {
+  /** @param steps - those of the request that the cores may know; their deadlines move as its own does */
+  constructor(origin: SimRequest, arrive: Micros, respond: Micros, steps?: readonly CostStep[]) {
     this.origin = origin;
+    this.steps = steps?.map(({ deadline, cost }) => ({ deadline: (deadline - respond) as Instant, cost }));
     this.arrivedAt = (origin.arrivedAt + arrive) as Instant;
     this.deadline = (origin.deadline - respond) as Instant;
   }

@@ -32,6 +32,8 @@ export type Decision =
       readonly request: number;
       readonly model: number;
       readonly deadline: number;
+      /** Deadline of the last step of its costs, where they have more than one. */
+      readonly lastDeadline?: number;
     }
   | { readonly at: number; readonly event: "refuse"; readonly request: number; readonly cause: SimRefusal }
   | {
@@ -107,9 +109,10 @@ export class DecisionRecorder implements RunListener {
   }
   #flush(): void {
     if (this.#arriving === undefined) return;
-    const { id, model, arrivedAt, deadline } = this.#arriving;
+    const { id, model, arrivedAt, deadline, steps = [] } = this.#arriving;
     this.#arriving = undefined;
-    this.#write({ at: arrivedAt, event: "arrive", request: id, model, deadline });
+    const line = { at: arrivedAt, event: "arrive", request: id, model, deadline } as const;
+    this.#write(steps.length > 1 ? { ...line, lastDeadline: steps.at(-1)!.deadline } : line);
   }
 }
 

@@ -5,6 +5,7 @@ export type { StreamResult } from "./metrics.ts";
 export * from "./bounds.ts";
 export * from "./clairvoyant.ts";
 export * from "./compared-mix.ts";
+export type { CostRule } from "./costs.ts";
 export * from "./decision-log.ts";
 export * from "./dynamic/dynamic-load.ts";
 export * from "./dynamic/lengths.ts";

@@ -7,7 +7,8 @@
  *   J3. A batch's answers travel for respond ± jitter, one draw a batch.
  */
 import { type Instant, Prng, assert } from "@tutti/units";
-import type { AppResult, ModelResult, SimulationResult } from "./result.ts";
+import { costOf, hasCosts } from "./costs.ts";
+import type { AppResult, CostResult, ModelResult, SimulationResult } from "./result.ts";
 import type { Network, Scenario, ScenarioModel } from "./scenario.ts";
 import type { SimBatch, SimListener, SimRequest } from "./simulated-cluster.ts";
 import { StreamTallies, type StreamTally } from "./stream-tallies.ts";
@@ -32,6 +33,8 @@ export class Judge implements SimListener {
   #items = 0;
   /** Whether results are reported by application. */
   readonly #isByApp: boolean;
+  /** Whether costs are reported: some requests have costs in steps. */
+  readonly #hasCosts: boolean;
   /** Requests without an outcome, those of the warm-up included: every request that comes in goes out once. */
   #open = 0;
 
@@ -40,6 +43,7 @@ export class Judge implements SimListener {
     this.#window = { from: scenario.warmup, until: scenario.duration };
     this.#models = scenario.models.map((model) => new ModelTally(model));
     this.#isByApp = scenario.models.some(({ dynamic }) => dynamic !== undefined);
+    this.#hasCosts = scenario.models.some(hasCosts);
     this.#streams = new StreamTallies(scenario.models.length);
     this.#busy = new Float64Array(scenario.gpus);
     this.#flight = answerFlight(scenario.network, new Prng(scenario.seed).fork());
@@ -54,7 +58,7 @@ export class Judge implements SimListener {
 
   refused(request: SimRequest): void {
     this.#open--;
-    if (this.counts(request.arrivedAt)) this.#noteBad(request);
+    if (this.counts(request.arrivedAt)) this.#noteBad(request, Infinity);
   }
 
   finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void {
@@ -69,7 +73,7 @@ export class Judge implements SimListener {
     for (let i = 0; i < requests.length; i++) {
       const request = requests[i]!;
       if (!this.counts(request.arrivedAt)) continue;
-      if (answeredAt > request.deadline) this.#noteBad(request);
+      if (answeredAt > request.deadline) this.#noteBad(request, answeredAt);
       tally.answers.note(answeredAt - request.arrivedAt);
       this.#queueDelays.note(begin - request.arrivedAt);
     }
@@ -94,6 +98,7 @@ export class Judge implements SimListener {
       seed,
       policy,
       ...shares(offered, bad, seconds),
+      ...(this.#hasCosts && { cost: costResult(sum(this.#models.map(({ cost }) => cost)), offered) }),
       gpu: {
         count: gpus,
         used: this.#busy.filter((busy) => busy > USED_FROM * seconds * 1e6).length,
@@ -116,9 +121,12 @@ export class Judge implements SimListener {
     return this.#streams.all();
   }
 
-  #noteBad(request: SimRequest): void {
+  /** @param answeredAt - Infinity: it was refused */
+  #noteBad(request: SimRequest, answeredAt: number): void {
     this.#streams.noteBad(request.model, request.slo);
-    if (this.#isByApp) this.#models[request.model]!.noteBad(request);
+    const cost = this.#hasCosts ? costOf(request, answeredAt) : 0;
+    this.#models[request.model]!.cost += cost;
+    if (this.#isByApp) this.#models[request.model]!.noteBad(request, cost);
   }
   /** Whether a request counts (J1). */
   counts(arrivedAt: Instant): boolean {
@@ -133,18 +141,23 @@ class ModelTally {
   readonly answers = new TimeCounts();
   batches = 0;
   items = 0;
+  cost = 0;
+  readonly #hasCosts: boolean;
   /** Counts by application of a dynamic model; undefined for a static one. */
-  readonly #apps: readonly { readonly name: string; offered: number; bad: number }[] | undefined;
+  readonly #apps: readonly AppTally[] | undefined;
 
-  constructor({ dynamic }: ScenarioModel) {
-    this.#apps = dynamic?.apps.map(({ name }) => ({ name, offered: 0, bad: 0 }));
+  constructor(model: ScenarioModel) {
+    this.#hasCosts = hasCosts(model);
+    this.#apps = model.dynamic?.apps.map(({ name }) => ({ name, offered: 0, bad: 0, cost: 0 }));
   }
 
   noteOffered({ app }: SimRequest): void {
     if (this.#apps !== undefined) this.#apps[app]!.offered++;
   }
-  noteBad({ app }: SimRequest): void {
-    if (this.#apps !== undefined) this.#apps[app]!.bad++;
+  noteBad({ app }: SimRequest, cost: number): void {
+    if (this.#apps === undefined) return;
+    this.#apps[app]!.bad++;
+    this.#apps[app]!.cost += cost;
   }
 
   result(name: string, streams: readonly StreamTally[], seconds: number): ModelResult {
@@ -157,18 +170,31 @@ class ModelTally {
     return {
       name,
       ...shares(offered, bad, seconds),
+      ...(this.#hasCosts && { cost: costResult(this.cost, offered) }),
       p50Ms: inMillis(0.5),
       p99Ms: inMillis(0.99),
       batchMean: this.batches > 0 ? this.items / this.batches : 0,
-      ...(this.#apps !== undefined && { apps: this.#apps.map((app) => appResult(app, seconds)) }),
+      ...(this.#apps !== undefined && { apps: this.#apps.map((app) => appResult(app, seconds, this.#hasCosts)) }),
     };
   }
 }
 
-function appResult(app: { name: string; offered: number; bad: number }, seconds: number): AppResult {
-  const rates = shares(app.offered, app.bad, seconds);
-  return { name: app.name, ...rates, finishRate: 1 - rates.badRate };
+interface AppTally {
+  readonly name: string;
+  offered: number;
+  bad: number;
+  cost: number;
 }
+
+function appResult({ name, offered, bad, cost }: AppTally, seconds: number, withCosts: boolean): AppResult {
+  const rates = shares(offered, bad, seconds);
+  return { name, ...rates, finishRate: 1 - rates.badRate, ...(withCosts && { cost: costResult(cost, offered) }) };
+}
+
+const costResult = (total: number, offered: number): CostResult => ({
+  mean: offered > 0 ? total / offered : 0,
+  total,
+});
 
 function shares(offered: number, bad: number, seconds: number) {
   return {

@@ -18,20 +18,27 @@ const DEFAULT = { policy: { kind: "adaptive" }, gather: "target", knows: "distri
 
 /** Parameters of the default policy that say how accelerators are divided. */
 const DIVISIONS: readonly string[] = ["whole", "halves", "pools"];
+/** Parameter with which the default policy knows no step of costs but the first. */
+const FIRST_STEP = "first-step";
 
 type FromParameter = (parameter: string | undefined) => SimClusterFactory;
 
 const own: Readonly<Record<string, FromParameter>> = {
   default: (parameter) => {
     const isPreference = parameter === "latency" || parameter === "accelerators";
-    if (!isPreference && parameter !== undefined && !DIVISIONS.includes(parameter)) {
+    const isKnown = isPreference || parameter === FIRST_STEP || DIVISIONS.includes(parameter ?? "whole");
+    if (!isKnown) {
       const known =
-        "'latency' or 'accelerators' (what it prefers), 'whole' or 'halves' (how it divides accelerators), 'pools' (a static split by their types)";
+        "'latency' or 'accelerators' (what it prefers), 'whole' or 'halves' (how it divides accelerators), 'pools' (a static split by their types), 'first-step' (costs in steps: the SLO alone counts)";
       throw new Error(`policy 'default' takes ${known}, but was given '${parameter}'`);
     }
     const asked = isPreference ? parameter : undefined;
     const create: SimClusterFactory = (options) =>
-      new TuttiCluster(options, { ...DEFAULT, prefer: asked ?? options.prefer ?? "latency" });
+      new TuttiCluster(options, {
+        ...DEFAULT,
+        prefer: asked ?? options.prefer ?? "latency",
+        ...(parameter === FIRST_STEP && { steps: "first" }),
+      });
     return parameter === "pools" ? inPools(create) : create;
   },
   deferred: gathering({ kind: "deferred" }),

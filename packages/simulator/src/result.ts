@@ -8,6 +8,8 @@ export interface SimulationResult {
   readonly goodRps: number;
   /** Refused and late requests, as a share of all offered: 0 … 1. */
   readonly badRate: number;
+  /** Where some requests have costs in steps. */
+  readonly cost?: CostResult;
   readonly gpu: {
     readonly count: number;
     /** Accelerators that were busy for more than 1 % of the time. */
@@ -89,6 +91,8 @@ export interface ModelResult {
   readonly offeredRps: number;
   readonly goodRps: number;
   readonly badRate: number;
+  /** Where some of its requests have costs in steps. */
+  readonly cost?: CostResult;
   /** Answer times; refused requests count as infinite, which is null in JSON. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
@@ -104,4 +108,13 @@ export interface AppResult {
   readonly badRate: number;
   /** Share of the offered requests that were answered by their deadlines: 0 … 1. */
   readonly finishRate: number;
+  /** Where some requests of its model have costs in steps. */
+  readonly cost?: CostResult;
+}
+
+/** Costs of late and missing answers (docs/algorithms.md, B8). A request without steps costs 1 after its deadline. */
+export interface CostResult {
+  /** Mean per offered request. */
+  readonly mean: number;
+  readonly total: number;
 }

@@ -6,6 +6,7 @@ import type { Interference } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
 import type { Preference } from "@tutti/scheduling";
 import type { Micros } from "@tutti/units";
+import type { CostRule } from "./costs.ts";
 import type { Noise } from "./noise.ts";
 import type { DynamicLoad } from "./dynamic/dynamic-load.ts";
 
@@ -88,7 +89,7 @@ export interface ScenarioStage {
 
 /** The part of a scenario that its arrivals depend on; a load generator needs no more. */
 export interface Arriving extends Pick<Scenario, "seed" | "duration" | "rate" | "arrivals" | "phases"> {
-  readonly models: readonly Pick<ScenarioModel, "name" | "slo" | "classes" | "share" | "dynamic">[];
+  readonly models: readonly Pick<ScenarioModel, "name" | "slo" | "classes" | "share" | "dynamic" | "costs">[];
 }
 
 /** A planner in the loop: planner/closed-loop.ts. */
@@ -112,7 +113,14 @@ export interface ScenarioModel {
   readonly runs?: LatencyTable;
   readonly slo: Micros;
   /** Further SLO classes of the same model, with their shares of its requests; empty where there is one. */
-  readonly classes: readonly { readonly slo: Micros; readonly share: number }[];
+  readonly classes: readonly {
+    readonly slo: Micros;
+    readonly share: number;
+    /** Default: the model's. */
+    readonly costs?: readonly CostRule[];
+  }[];
+  /** Costs of late answers in steps. Default: 1 for an answer after the SLO. */
+  readonly costs?: readonly CostRule[];
   /** Share of the total rate; all shares sum to 1. */
   readonly share: number;
   /** Emulated behaviour on parts of an accelerator. Default: as many times slower as the part is smaller. */

@@ -2,6 +2,7 @@
  * The port between a workload and its scheduler: Tutti's own cores (`TuttiCluster`) and each baseline implement it, so
  * that all of them see the same arrivals, the same accelerators and the same judge.
  */
+import type { CostStep } from "@tutti/dynamic";
 import type { Interference } from "@tutti/planning";
 import type { Preference } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
@@ -23,6 +24,8 @@ export interface SimRequest {
   readonly solo: number;
   /** Size hint; 0: none. */
   readonly units: number;
+  /** Costs of a late answer; the first step is at the deadline. Default: 1 for an answer after the deadline. */
+  readonly steps?: readonly CostStep[] | undefined;
 }
 
 export interface SimBatch {

@@ -49,12 +49,14 @@ export class StoryTeller {
     this.#waiting[arrival.model]!.set(arrival.request, arrival);
   }
 
-  #tellArrival({ request, model, at, deadline }: Arrival): void {
+  #tellArrival({ request, model, at, deadline, lastDeadline }: Arrival): void {
     const { name } = this.#header.models[model]!;
     const slo = formatDuration((deadline - at) as Micros);
     this.#tell(
       `Request ${request} for ${name} arrived at ${ms(at)}; its answer was due ${slo} later, by ${ms(deadline)}.`,
     );
+    if (lastDeadline !== undefined)
+      this.#tell(`Its costs have later steps: an answer was still worth something until ${ms(lastDeadline)}.`);
     const others = [...this.#waiting[model]!.values()];
     const head = others.toSorted((a, b) => a.deadline - b.deadline || a.request - b.request)[0];
     if (head === undefined)
@@ -72,7 +74,7 @@ export class StoryTeller {
     this.#unfinished.delete(request);
     if (arrival !== undefined) this.#waiting[arrival.model]!.delete(request);
     if (request !== this.#id || arrival === undefined) return;
-    const left = formatDuration(Math.max(0, arrival.deadline - at) as Micros);
+    const left = formatDuration(Math.max(0, (arrival.lastDeadline ?? arrival.deadline) - at) as Micros);
     const solo = formatDuration(this.#header.models[arrival.model]!.soloUs as Micros);
     const behind = this.#waiting[arrival.model]!.size;
     const waited = formatDuration((at - arrival.at) as Micros);
@@ -151,6 +153,9 @@ export class StoryTeller {
     const verdict = spare >= 0 ? "before" : "after";
     const margin = formatDuration(Math.abs(spare) as Micros);
     this.#tell(`Batch ${batch} ran ${where}: the result was ready ${margin} ${verdict} the deadline.`);
+    const last = this.#own!.lastDeadline;
+    if (spare < 0 && last !== undefined && end <= last)
+      this.#tell("It had missed its deadline, and was served for a later step of its costs.");
   }
 
   #load(): string {

@@ -13,9 +13,11 @@ import {
   type Policy,
   type RefusalCause,
   type Request,
+  asItCame,
 } from "@tutti/scheduling";
 import { type Instant, type Micros, micros, modelNumberOf, threadId } from "@tutti/units";
 import { ArrivedRequest, EarlierRequest } from "./arrived-request.ts";
+import { hasCosts } from "./costs.ts";
 import { dynamicRunTime, longestOf, percentileProfile } from "./dynamic/dynamic-load.ts";
 import { profileOfLoad } from "./dynamic/load-profile.ts";
 import { typedModels } from "./parts/accelerator-types.ts";
@@ -43,6 +45,8 @@ export type Tuning = Partial<
   readonly policy: Policy;
   /** Knowledge of dynamic models. Default "percentiles": plan with the 99th percentile of batches' times. */
   readonly knows?: "distributions" | "percentiles";
+  /** Steps of requests' costs that are known. Default "all"; "first": none but the SLO, to compare with. */
+  readonly steps?: "all" | "first";
 };
 
 /** The longest that each delay can take: plans use these. */
@@ -60,6 +64,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   readonly #listener: SimListener;
   readonly #arrive: Micros;
   readonly #respond: Micros;
+  readonly #knowsSteps: boolean;
   /**
    * Batches that are dispatched and not completed, by accelerator: they complete in the order of dispatch (CLUSTER-2).
    * Empty where the listener has no `dispatched`.
@@ -70,18 +75,21 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   #gpus: number;
   #batches = 0;
   /** Whether the cores saw only the workload's own requests, so that batches need no translation. */
-  #isPlain = true;
+  #isPlain: boolean;
 
   constructor(
     { models: alike, gpus, types, network, noise, seed, listener }: SimClusterOptions,
     tuning: Tuning | ((slo: Micros) => Tuning),
   ) {
     const delays = plannedDelays(network);
+    // A request with steps may come back as one that aims at a later step.
+    this.#isPlain = !alike.some(hasCosts);
     const typed = types && typedModels(alike, types);
     const models = typed?.models ?? alike;
     this.#listener = listener;
     this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
     this.#respond = delays.respond;
+    this.#knowsSteps = typeof tuning === "function" || tuning.steps !== "first";
     this.#gpus = gpus;
     this.#noise = noise && new NoiseSource(noise, { seed, gpus });
     this.#onGpu = new FifoTable(gpus);
@@ -117,16 +125,17 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     this.#cluster.arrive(request.model, seen, this.#noise.heardAt(seen.arrivedAt));
   }
   runSlice({ requests, ends, until }: SimSlice): void {
-    const isPlain = this.#respond === 0 && this.#arrive === 0;
+    const isPlain = this.#respond === 0 && this.#arrive === 0 && this.#isPlain;
     const seen = isPlain ? requests : requests.slice(0, ends.at(-1)).map((request) => this.#seen(request));
     this.#cluster.runSlice({ requests: seen, ends, until: (until + this.#arrive) as Instant });
   }
   /** A request as the cores see it. */
   #seen(request: SimRequest): Request {
+    const { steps } = request;
     const isPlain = this.#respond === 0 && this.#arrive === 0 && request instanceof ArrivedRequest;
-    if (isPlain) return request;
+    if (isPlain && (steps === undefined || this.#knowsSteps)) return request;
     this.#isPlain = false;
-    return new EarlierRequest(request, this.#arrive, this.#respond);
+    return new EarlierRequest(request, this.#arrive, this.#respond, this.#knowsSteps ? steps : undefined);
   }
   withdraw(request: SimRequest, at: Instant): boolean {
     // The cores know it by its number and its deadline.
@@ -176,7 +185,7 @@ function undisturbedRun(model: ScenarioModel, { requests }: DispatchedBatch): Mi
 /** Profiles to plan with: those of the scenario; for dynamic models, as far as the policy knows them. */
 function plannedWith(
   { profile: alone, slo, dynamic }: ScenarioModel,
-  { knows, ...tuning }: Tuning,
+  { knows, steps: _, ...tuning }: Tuning,
   noise: Noise | undefined,
 ) {
   const profile = underNoise(alone, noise);
@@ -198,5 +207,7 @@ function underNoise(profile: LatencyTable, noise: Noise | undefined): LatencyTab
   return LatencyTable.fromPoints(points, { batchSizeMax: profile.batchSizeMax });
 }
 
-const originOf = (request: Request): SimRequest =>
-  request instanceof EarlierRequest ? request.origin : (request as ArrivedRequest);
+function originOf(request: Request): SimRequest {
+  const seen = asItCame(request);
+  return seen instanceof EarlierRequest ? seen.origin : (seen as ArrivedRequest);
+}

@@ -14,6 +14,7 @@
  */
 import { type Instant, type Micros, NEVER, Prng, assert } from "@tutti/units";
 import { ArrivedRequest, ParticularRequest, type Particulars } from "./arrived-request.ts";
+import { type CostRule, stepsOf } from "./costs.ts";
 import type { DynamicLoad } from "./dynamic/dynamic-load.ts";
 import { drawIndex, drawLength } from "./dynamic/lengths.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
@@ -79,7 +80,7 @@ class DrawnWorkload implements Workload {
       const prng = new Prng(root ^ hashOf(model.name));
       const gaps = gapsOf(arrivals, prng.fork());
       const slos = prng.fork();
-      const requests = model.dynamic && new DynamicRequests(model.dynamic, model.slo, prng.fork());
+      const requests = model.dynamic && new DynamicRequests(model.dynamic, model, prng.fork());
       return new Stream(i, model, courseOf(scenario, i, prng), gaps, slos, requests);
     });
   }
@@ -139,6 +140,18 @@ class DrawnWorkload implements Workload {
   }
 }
 
+/** SLO of a request, and what it costs when that is missed. */
+interface Terms {
+  readonly slo: Micros;
+  readonly costs?: readonly CostRule[];
+}
+
+/** A request that takes as long as any other of its model. */
+function staticRequest(id: number, model: number, at: Instant, { slo, costs }: Terms): ArrivedRequest {
+  if (costs === undefined) return new ArrivedRequest(id, model, at, slo);
+  return new ParticularRequest(id, model, at, { slo, app: 0, solo: 0, units: 0, steps: stepsOf(costs, at, slo) });
+}
+
 /** The requests of one model. */
 class Stream {
   /** Arrival of its next request; `NEVER` after the last one. */
@@ -147,8 +160,9 @@ class Stream {
   readonly #pace: Pace;
   readonly #gaps: Gaps;
   readonly #slos: Prng;
-  readonly #slo: Micros;
-  readonly #classes: ArrivingModel["classes"];
+  /** Terms of the requests that no class has. */
+  readonly #terms: Terms;
+  readonly #classes: readonly (Terms & { readonly share: number })[];
   readonly #dynamic: DynamicRequests | undefined;
   /** Exact arrival, not rounded, so that rounding errors don't add up. */
   #exactAt = 0;
@@ -165,8 +179,8 @@ class Stream {
     this.#pace = pace;
     this.#gaps = gaps;
     this.#slos = slos;
-    this.#slo = model.slo;
-    this.#classes = model.classes;
+    this.#terms = model;
+    this.#classes = model.classes.map((one) => ({ ...model, ...one }));
     this.#dynamic = dynamic;
     this.#pass(gaps.first());
   }
@@ -177,18 +191,18 @@ class Stream {
 
   /** The next request. It is numbered when it arrives. */
   request(): ArrivedRequest {
-    if (this.#dynamic === undefined) return new ArrivedRequest(0, this.#model, this.at, this.#drawSlo());
-    return new ParticularRequest(0, this.#model, this.at, this.#dynamic.draw());
+    if (this.#dynamic === undefined) return staticRequest(0, this.#model, this.at, this.#drawTerms());
+    return new ParticularRequest(0, this.#model, this.at, this.#dynamic.draw(this.at));
   }
 
-  #drawSlo(): Micros {
-    if (this.#classes.length === 0) return this.#slo;
+  #drawTerms(): Terms {
+    if (this.#classes.length === 0) return this.#terms;
     let draw = this.#slos.nextFloat();
-    for (const { slo, share } of this.#classes) {
-      if (draw < share) return slo;
-      draw -= share;
+    for (const one of this.#classes) {
+      if (draw < one.share) return one;
+      draw -= one.share;
     }
-    return this.#slo;
+    return this.#terms;
   }
 
   /** Moves on by `gap` expected requests (WORKLOAD-3). */
@@ -216,24 +230,26 @@ class Stream {
 /** Applications and lengths of a dynamic model's requests. */
 class DynamicRequests {
   readonly #load: DynamicLoad;
-  readonly #slo: Micros;
+  readonly #terms: Terms;
   readonly #prng: Prng;
   readonly #shares: readonly number[];
 
-  constructor(load: DynamicLoad, slo: Micros, prng: Prng) {
+  constructor(load: DynamicLoad, terms: Terms, prng: Prng) {
     this.#load = load;
-    this.#slo = slo;
+    this.#terms = terms;
     this.#prng = prng;
     this.#shares = load.apps.map(({ share }) => share);
   }
 
   /** @param named - the application that a trace names; one that the model doesn't have is drawn */
-  draw(named?: string, slo?: Micros): Particulars {
+  draw(at: Instant, named?: string, asked?: Micros): Particulars {
     const { apps, hints } = this.#load;
     const known = named === undefined ? -1 : apps.findIndex(({ name }) => name === named);
     const app = known < 0 ? drawIndex(this.#shares, this.#prng) : known;
-    const solo = drawLength(apps[app]!.lengths, this.#prng);
-    return { slo: slo ?? apps[app]!.slo ?? this.#slo, app, solo, units: hints === "exact" ? solo : 0 };
+    const { lengths, slo = this.#terms.slo, costs = this.#terms.costs } = apps[app]!;
+    const solo = drawLength(lengths, this.#prng);
+    const own = asked ?? slo;
+    return { slo: own, app, solo, units: hints === "exact" ? solo : 0, steps: costs && stepsOf(costs, at, own) };
   }
 }
 
@@ -253,7 +269,7 @@ class TraceWorkload implements Workload {
     this.#indexOf = new Map(models.map(({ name }, i) => [name, i]));
     const root = new Prng(seed).nextUint32();
     this.#dynamic = models.map(
-      ({ name, dynamic, slo }) => dynamic && new DynamicRequests(dynamic, slo, new Prng(root ^ hashOf(name))),
+      (model) => model.dynamic && new DynamicRequests(model.dynamic, model, new Prng(root ^ hashOf(model.name))),
     );
     const unknown = entries.find(({ model }) => !this.#indexOf.has(model));
     if (unknown !== undefined) {
@@ -276,9 +292,14 @@ class TraceWorkload implements Workload {
     const model = this.#indexOf.get(entry.model)!;
     const dynamic = this.#dynamic[model];
     if (dynamic !== undefined)
-      return new ParticularRequest(++this.#next, model, at as Instant, dynamic.draw(entry.app, entry.slo));
-    const slo = entry.slo ?? this.#models[model]!.slo;
-    return new ArrivedRequest(++this.#next, model, at as Instant, slo);
+      return new ParticularRequest(
+        ++this.#next,
+        model,
+        at as Instant,
+        dynamic.draw(at as Instant, entry.app, entry.slo),
+      );
+    const { slo, costs } = this.#models[model]!;
+    return staticRequest(++this.#next, model, at as Instant, { slo: entry.slo ?? slo, ...(costs && { costs }) });
   }
 }
 

@@ -23,6 +23,7 @@ export function renderResult(scenario: Scenario, result: SimulationResult): stri
     "",
     `  offered   ${count(result.offeredRps)} r/s`,
     `  good      ${count(result.goodRps)} r/s, ${percent(result.badRate)} bad`,
+    ...costLines(result.cost),
     `  busy      ${percent(gpu.busyFraction)}, ${gpu.used} of ${gpu.count} accelerators used`,
     ...plannerLines(result.planner),
     ...divisionLines(result.division),
@@ -35,6 +36,10 @@ export function renderResult(scenario: Scenario, result: SimulationResult): stri
     ...renderPipelines(result.pipelines),
   ];
   return lines.join("\n");
+}
+
+function costLines(cost: SimulationResult["cost"]): string[] {
+  return cost === undefined ? [] : [`  cost      ${cost.mean.toFixed(4)} a request, ${count(cost.total)} in all`];
 }
 
 function plannerLines(planner: PlannerResult | undefined): string[] {
@@ -93,6 +98,7 @@ export function settingOf({
 function renderModels(models: readonly ModelResult[]): string {
   const isCut = models.length > MODELS_SHOWN_MAX;
   const worstFirst = isCut ? models.toSorted((a, b) => b.badRate - a.badRate) : models;
+  const hasCosts = models.some(({ cost }) => cost !== undefined);
   const rows = worstFirst
     .slice(0, MODELS_SHOWN_MAX)
     .map((model) => [
@@ -100,24 +106,33 @@ function renderModels(models: readonly ModelResult[]): string {
       count(model.offeredRps),
       count(model.goodRps),
       percent(model.badRate),
+      ...(hasCosts ? [costText(model.cost)] : []),
       ms(model.p50Ms),
       ms(model.p99Ms),
       fixed(model.batchMean),
     ]);
-  const table = renderTable(["model", "offered r/s", "good r/s", "bad", "p50", "p99", "batch"], rows);
+  const table = renderTable(
+    ["model", "offered r/s", "good r/s", "bad", ...(hasCosts ? ["cost"] : []), "p50", "p99", "batch"],
+    rows,
+  );
   return isCut ? `${table}\nand ${models.length - MODELS_SHOWN_MAX} models with fewer bad requests` : table;
 }
 
 /** The applications of dynamic models. */
 function renderApps(models: readonly ModelResult[]): string[] {
+  const hasCosts = models.some(({ apps = [] }) => apps.some(({ cost }) => cost !== undefined));
   const rows = models.flatMap(({ name, apps = [] }) =>
-    apps.map((app) => [name, app.name, count(app.offeredRps), count(app.goodRps), percent(app.finishRate)]),
+    apps.map((app) => [
+      ...[name, app.name, count(app.offeredRps), count(app.goodRps), percent(app.finishRate)],
+      ...(hasCosts ? [costText(app.cost)] : []),
+    ]),
   );
   if (rows.length === 0) return [];
   const shown = rows.slice(0, APPS_SHOWN_MAX);
+  const headings = ["model", "application", "offered r/s", "good r/s", "finished", ...(hasCosts ? ["cost"] : [])];
   const rest = rows.length - shown.length;
   const more = rest > 0 ? [`and ${rest} applications more`] : [];
-  return ["", renderTable(["model", "application", "offered r/s", "good r/s", "finished"], shown), ...more];
+  return ["", renderTable(headings, shown), ...more];
 }
 
 /** The results of whole pipelines; the models' table counts requests of stages. */
@@ -144,7 +159,11 @@ export interface ComparedRun {
 
 export function renderComparison(runs: readonly ComparedRun[]): string {
   const searched = runs.some(({ goodputRps }) => goodputRps !== undefined);
-  const headings = ["policy", ...(searched ? ["goodput r/s"] : []), "of the best", "good r/s", "bad", "worst model"];
+  const hasCosts = runs.some(({ result }) => result.cost !== undefined);
+  const headings = [
+    ...["policy", ...(searched ? ["goodput r/s"] : []), "of the best", "good r/s", "bad", "worst model"],
+    ...(hasCosts ? ["cost"] : []),
+  ];
   const rows = runs.map(({ policy, goodputRps, ratioToBest, result }) => [
     policy,
     ...(searched ? [goodputRps === undefined ? "-" : count(goodputRps)] : []),
@@ -152,6 +171,7 @@ export function renderComparison(runs: readonly ComparedRun[]): string {
     count(result.goodRps),
     percent(result.badRate),
     percent(Math.max(...(result.pipelines ?? result.models).map(({ badRate }) => badRate))),
+    ...(hasCosts ? [costText(result.cost)] : []),
     fixed(result.batchSize.mean),
     ms(result.queueDelayMs.p99),
     percent(result.gpu.busyFraction),
@@ -160,6 +180,7 @@ export function renderComparison(runs: readonly ComparedRun[]): string {
   return renderTable([...headings, "batch", "queueing p99", "busy", "used"], rows);
 }
 
+const costText = (cost: SimulationResult["cost"]): string => (cost === undefined ? "-" : cost.mean.toFixed(4));
 const plural = (count: number, what: string): string => (count === 1 ? `1 ${what}` : `${count} ${what}s`);
 const count = (value: number): string => value.toLocaleString("en-US", { maximumFractionDigits: value < 100 ? 1 : 0 });
 const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;

@@ -15,6 +15,7 @@ import {
   replayedLengths,
 } from "@tutti/simulator";
 import { millis } from "@tutti/units";
+import { type CostEntry, costsOf } from "./cost-steps.ts";
 import type { Problem, YamlPath } from "./located-yaml.ts";
 
 /** The schema has checked these. */
@@ -42,6 +43,7 @@ export interface DynamicEntry {
     readonly name: string;
     readonly share?: number;
     readonly sloMs?: number;
+    readonly costs?: readonly CostEntry[];
     readonly lengths: LengthsEntry;
   }[];
 }
@@ -94,13 +96,14 @@ async function readApps({ lengths, apps }: DynamicEntry, path: YamlPath, reading
   }
   const total = apps!.reduce((sum, { share = 1 }) => sum + share, 0);
   const read: DynamicApp[] = [];
-  for (const [i, { name, share = 1, sloMs, lengths: own }] of apps!.entries()) {
+  for (const [i, { name, share = 1, sloMs, lengths: own, ...entry }] of apps!.entries()) {
     if (apps!.findIndex((app) => app.name === name) < i)
       problems.push({ path: [...path, "apps", i, "name"], text: `there are two applications "${name}"; rename one` });
     const drawn = await readLengths(own, [...path, "apps", i, "lengths"], reading);
     if (drawn === undefined) continue;
     const slo = sloMs === undefined ? {} : { slo: millis(sloMs) };
-    read.push({ name, share: share / total, ...slo, lengths: drawn, alone: profiledHistogram(drawn) });
+    const costs = costsOf(entry, [...path, "apps", i], problems);
+    read.push({ name, share: share / total, ...slo, ...costs, lengths: drawn, alone: profiledHistogram(drawn) });
   }
   return read;
 }

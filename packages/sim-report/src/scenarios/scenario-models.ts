@@ -14,6 +14,7 @@ import {
   wholeProfile,
 } from "@tutti/simulator";
 import { type Micros, micros, millis } from "@tutti/units";
+import { type CostEntry, costsOf } from "./cost-steps.ts";
 import { type DynamicEntry, readDynamic } from "./dynamic-models.ts";
 import type { Problem, YamlPath } from "./located-yaml.ts";
 import { type ZooModel, parseZoo } from "./model-zoo.ts";
@@ -44,7 +45,12 @@ interface Common {
   readonly batchMax?: number;
   readonly weight?: number;
   readonly count?: number;
-  readonly classes?: readonly { readonly sloMs: number; readonly share: number }[];
+  readonly classes?: readonly {
+    readonly sloMs: number;
+    readonly share: number;
+    readonly costs?: readonly CostEntry[];
+  }[];
+  readonly costs?: readonly CostEntry[];
 }
 
 export type Popularity = "equal" | "weights" | `zipf:${string}` | readonly number[];
@@ -195,8 +201,9 @@ async function dynamicStreams(
   const dynamic = await readDynamic(entry.dynamic, [...path, "dynamic"], { origin, problems });
   if (dynamic === undefined) return [];
   const slo = dynamicSlo(entry, dynamic, path, problems);
+  const costs = costsOf(entry, path, problems);
   if (problems.length > before) return [];
-  return counted(entry, { profile: meanProfile(dynamic), slo, classes: [], dynamic }, path);
+  return counted(entry, { profile: meanProfile(dynamic), slo, classes: [], ...costs, dynamic }, path);
 }
 
 function dynamicSlo({ sloMs, sloP99 }: ModelEntry, dynamic: DynamicLoad, path: YamlPath, problems: Problem[]): Micros {
@@ -211,16 +218,21 @@ function dynamicSlo({ sloMs, sloP99 }: ModelEntry, dynamic: DynamicLoad, path: Y
 }
 
 function classesOf(
-  { sloMs, classes = [] }: ModelEntry,
+  { sloMs, classes = [], ...entry }: ModelEntry,
   path: YamlPath,
   problems: Problem[],
-): { slo: Micros; classes: { slo: Micros; share: number }[] } {
+): Pick<ScenarioModel, "slo" | "classes" | "costs"> {
   const total = classes.reduce((sum, { share }) => sum + share, 0);
   if (total > 1 + 1e-9) {
     problems.push({ path: [...path, "classes"], text: `the shares come to ${round(total)}; they can't exceed 1` });
   }
-  const all = classes.map((each) => ({ slo: millis(each.sloMs), share: each.share }));
-  if (sloMs !== undefined) return { slo: millis(sloMs), classes: all };
+  const all = classes.map((each, i) => ({
+    slo: millis(each.sloMs),
+    share: each.share,
+    ...costsOf(each, [...path, "classes", i], problems),
+  }));
+  const costs = costsOf(entry, path, problems);
+  if (sloMs !== undefined) return { slo: millis(sloMs), classes: all, ...costs };
   const [first, ...rest] = all;
   if (first === undefined) {
     problems.push({ path, text: `"sloMs" is missing; give milliseconds from arrival to answer, such as 25` });
@@ -229,7 +241,7 @@ function classesOf(
     problems.push({ path: [...path, "classes"], text });
   }
   // The first class gets the requests that the other classes leave.
-  return { slo: first?.slo ?? millis(1), classes: rest };
+  return { slo: first?.slo ?? millis(1), classes: rest, ...costs, ...(first?.costs && { costs: first.costs }) };
 }
 
 /** The latencies of a batch, in one of the forms that files use. */

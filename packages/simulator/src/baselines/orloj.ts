@@ -13,7 +13,7 @@
  * accelerator of least id. A static model is a dynamic one whose requests take the same time, in batches of 1, 2, 4 ….
  * A number is b_τ per ms: `orloj:1e-6`, `orloj:urgent,1e-6`.
  */
-import { FeasibleQueues, LatencyModel, pointHistogram } from "@tutti/dynamic";
+import { type CostStep, FeasibleQueues, LatencyModel, pointHistogram } from "@tutti/dynamic";
 import type { Instant } from "@tutti/units";
 import { batchCostsOf } from "../dynamic/dynamic-load.ts";
 import type { ScenarioModel } from "../scenario.ts";
@@ -58,6 +58,7 @@ function orlojOptions(parameter: string | undefined): OrlojOptions {
 interface Waiting {
   readonly app: number;
   readonly deadline: Instant;
+  readonly steps?: readonly CostStep[];
   readonly request: SimRequest;
 }
 
@@ -79,8 +80,7 @@ class Orloj implements Baseline {
     const { now, respond } = this.#engine;
     const queues = this.#queues[request.model]!;
     this.#drop(request.model);
-    const deadline = (request.deadline - respond) as Instant;
-    const slot = queues.add(now, { app: request.app, deadline, request });
+    const slot = queues.add(now, waitingOf(request, respond));
     if (slot === "infeasible") this.#engine.refuse(request, "infeasible");
     else if (slot === "full") this.#engine.refuse(request, "overloaded");
     this.#rearm(request.model);
@@ -130,6 +130,15 @@ class Orloj implements Baseline {
     if (queues.size > 0) this.#engine.setTimer(model, Math.floor(queues.nextDropAt) + 1);
     else this.#engine.clearTimer(model);
   }
+}
+
+/** With costs in steps, a request is feasible until the last one (B8). */
+function waitingOf(request: SimRequest, respond: number): Waiting {
+  const { app } = request;
+  const before = (deadline: Instant): Instant => (deadline - respond) as Instant;
+  const steps = request.steps?.map(({ deadline, cost }) => ({ deadline: before(deadline), cost }));
+  if (steps === undefined) return { app, deadline: before(request.deadline), request };
+  return { app, deadline: steps.at(-1)!.deadline, steps, request };
 }
 
 /** Latency model of a model; delays of the network count as part of a batch. */

@@ -5,6 +5,7 @@
 import { type BatchCosts, type Histogram, affineCosts, costsFromOne, histogramOf } from "@tutti/dynamic";
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, Prng, assert } from "@tutti/units";
+import type { CostRule } from "../costs.ts";
 import { type Lengths, drawLength, meanLongest, mixtureQuantile } from "./lengths.ts";
 
 export interface DynamicApp {
@@ -13,6 +14,8 @@ export interface DynamicApp {
   readonly share: number;
   /** Default: the model's SLO. */
   readonly slo?: Micros;
+  /** Default: the model's. */
+  readonly costs?: readonly CostRule[];
   readonly lengths: Lengths;
   /** Distribution of times alone that a scheduler knows in the beginning. */
   readonly alone: Histogram;
