@@ -2,6 +2,8 @@
 import type { Bus } from "@tutti/ports/bus";
 import {
   CONTENT,
+  COST_MAX,
+  COST_STEPS_MAX,
   HEADER,
   HEADER_BYTES_MAX,
   NAME_LENGTH_MAX,
@@ -56,6 +58,8 @@ const json = (tensor: object): Ask => ({
   headers: { [HEADER.contentType]: CONTENT.json },
 });
 
+const costs = (steps: number): string => Array.from({ length: steps }, (_, i) => `${50 * (i + 1)}ms=${i}`).join(",");
+
 /** A request at each limit, and one beyond it. */
 const LIMITS: readonly { readonly limit: string; readonly code: string; readonly at: Ask; readonly beyond: Ask }[] = [
   {
@@ -75,6 +79,18 @@ const LIMITS: readonly { readonly limit: string; readonly code: string; readonly
     code: "TUTTI_INVALID_INPUT",
     at: { headers: { [HEADER.slo]: `${SLO_US_MAX}us` } },
     beyond: { headers: { [HEADER.slo]: `${SLO_US_MAX + 1}us` } },
+  },
+  {
+    limit: "COST_STEPS_MAX",
+    code: "TUTTI_INVALID_INPUT",
+    at: { headers: { [HEADER.costs]: costs(COST_STEPS_MAX) } },
+    beyond: { headers: { [HEADER.costs]: costs(COST_STEPS_MAX + 1) } },
+  },
+  {
+    limit: "COST_MAX",
+    code: "TUTTI_INVALID_INPUT",
+    at: { headers: { [HEADER.costs]: `50ms=${COST_MAX}` } },
+    beyond: { headers: { [HEADER.costs]: `50ms=${COST_MAX + 1}` } },
   },
   {
     limit: "SIZE_HINT_MAX",

@@ -306,6 +306,8 @@ export class VirtualCluster extends ActorCluster {
       /** The publisher's own request id. */
       readonly id?: string;
       readonly version?: string;
+      /** Costs of a late answer; the first step is at `sloMs`. */
+      readonly costs?: string;
     } = {},
   ): Asked {
     const at = this.clock.now();
@@ -318,10 +320,11 @@ export class VirtualCluster extends ActorCluster {
       asked.outcomes.push({ ...readEcho(delivery), at: this.clock.now() });
     });
     const { payload, headers } = echoRequest(value, millis(sloMs));
-    const { units, traceparent, id, version } = options;
+    const { units, traceparent, id, version, costs } = options;
     const hint = {
       ...(id !== undefined && { [HEADER.messageId]: id }),
       ...(version !== undefined && { [HEADER.version]: version }),
+      ...(costs !== undefined && { [HEADER.costs]: costs }),
       ...(units !== undefined && { [HEADER.size]: String(units) }),
       ...(traceparent !== undefined && { [HEADER.traceparent]: traceparent }),
     };

@@ -1,10 +1,13 @@
 import type { Bus } from "@tutti/ports/bus";
 import {
   CONTENT,
+  type CostOffset,
   HEADER,
   SIZE_HINT_MAX,
   type Tensor,
   TuttiError,
+  checkedCosts,
+  formatCosts,
   inferSubject,
   isModelName,
   isName,
@@ -39,6 +42,12 @@ export interface InferOptions {
   readonly app?: string;
   /** From arrival to answer: `"25ms"`, or a number of milliseconds. Default: the model's own. */
   readonly slo?: string | number;
+  /**
+   * Costs of a late answer, in place of `slo`: `[{ after: "25ms", cost: 1 }, { after: "100ms", cost: 3 }]`. The first
+   * step is the SLO. A request that misses it is served until the last one, as far as accelerators have time left. A
+   * refused request costs that of the last step.
+   */
+  readonly costs?: readonly { readonly after: string | number; readonly cost: number }[];
   /** Names of the outputs wanted; all by default. */
   readonly outputs?: readonly string[];
   /** Cancels the request: it is not run if it has not begun. */
@@ -186,7 +195,8 @@ export class TuttiClient {
     const { size } = options;
     if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
       throw invalid(`a size of ${size}: give a number above zero and up to ${SIZE_HINT_MAX}`);
-    const slo = durationOf(options.slo);
+    const costs = costsOf(options);
+    const slo = costs?.[0]!.after ?? durationOf(options.slo);
     const retries = options.retries ?? this.#retries;
     if (!Number.isInteger(retries) || retries < 0) throw invalid(`${retries} retries: give a whole number`);
     const form = options.form ?? "binary";
@@ -202,7 +212,8 @@ export class TuttiClient {
       ...(parent !== undefined && { parent }),
       attributes: { "messaging.system": "nats", "tutti.model": target, "tutti.app": app },
     });
-    const waitMs = slo === undefined ? this.#timeoutMs : Math.ceil(slo / 1000);
+    const last = costs?.at(-1)!.after ?? slo;
+    const waitMs = last === undefined ? this.#timeoutMs : Math.ceil(last / 1000);
     const within = durationOf(options.within);
     const id = options.id ?? (retries > 0 ? crypto.randomUUID() : undefined);
     const call = {
@@ -210,8 +221,9 @@ export class TuttiClient {
       app,
       subject: inferSubject(target, app),
       payload,
-      headers: headersOf({ form, slo, id }, options, span),
+      headers: headersOf({ form, slo, costs, id }, options, span),
       slo,
+      worthMs: last === undefined ? Infinity : last / 1000,
       waitMs,
       retries,
       withinMs: within === undefined ? (retries + 1) * (waitMs + GRACE_MS) : within / 1000,
@@ -234,13 +246,21 @@ function endSpan(
   span.end(at, error?.message);
 }
 
+interface HeaderTerms {
+  readonly form: Form;
+  readonly slo: Micros | undefined;
+  readonly costs: readonly CostOffset[] | undefined;
+  readonly id: string | undefined;
+}
+
 function headersOf(
-  { form, slo, id }: { readonly form: Form; readonly slo: Micros | undefined; readonly id: string | undefined },
+  { form, slo, costs, id }: HeaderTerms,
   options: InferOptions,
   span: Span | undefined,
 ): Record<string, string> {
   const headers: Record<string, string> = { [HEADER.contentType]: CONTENT[form] };
   if (slo !== undefined) headers[HEADER.slo] = `${slo}us`;
+  if (costs !== undefined) headers[HEADER.costs] = formatCosts(costs);
   if (options.outputs !== undefined) headers[HEADER.outputs] = options.outputs.join(",");
   if (options.version !== undefined) headers[HEADER.version] = options.version;
   if (options.priority !== undefined) headers[HEADER.priority] = String(options.priority);
@@ -251,6 +271,16 @@ function headersOf(
   return headers;
 }
 
+function costsOf({ costs, slo }: InferOptions): readonly CostOffset[] | undefined {
+  if (costs === undefined) return undefined;
+  if (slo !== undefined) throw invalid("the first step of the costs is the SLO: leave slo out");
+  const checked = checkedCosts(costs.map(({ after, cost }) => ({ after: durationOf(after), cost })));
+  if (typeof checked === "string") throw invalid(`costs: ${checked}`);
+  return checked;
+}
+
+function durationOf(given: string | number): Micros;
+function durationOf(given: string | number | undefined): Micros | undefined;
 function durationOf(given: string | number | undefined): Micros | undefined {
   if (given === undefined) return undefined;
   const duration = parseDuration(typeof given === "number" ? `${given}ms` : given);

@@ -24,6 +24,8 @@ export interface Call {
   readonly headers: Readonly<Record<string, string>>;
   /** Undefined: the model's own, which only the ingress knows. */
   readonly slo: Micros | undefined;
+  /** Time until which an answer is worth something; Infinity: the model's SLO, which only the ingress knows. */
+  readonly worthMs: number;
   /** How long an attempt waits at most, without the grace. */
   readonly waitMs: number;
   readonly retries: number;
@@ -95,9 +97,11 @@ export class Flight {
   }
 
   #headersFor(waitMs: number): Readonly<Record<string, string>> {
-    const { headers, slo } = this.#call;
-    if (slo === undefined || waitMs * 1_000 >= slo) return headers;
-    return { ...headers, [HEADER.slo]: `${Math.floor(waitMs * 1_000)}us` };
+    const { headers, slo, worthMs } = this.#call;
+    if (slo === undefined || waitMs >= worthMs) return headers;
+    // Less time is left than the last step has: what is left is the SLO.
+    const { [HEADER.costs]: _, ...others } = headers;
+    return { ...others, [HEADER.slo]: `${Math.min(slo, Math.floor(waitMs * 1_000))}us` };
   }
 
   #onAnswer(attempt: number, answer: Delivery): void {

@@ -17,7 +17,7 @@ function refusalOf(kind: BucketRunTimes["kind"], slo: number): string | undefine
     status: { profiles: [[{ batchSize: 1, latency: millis(100) }]] },
     times: { buckets: [times] },
   } as unknown as CatalogModel;
-  const request = { model, deadline: after(AT, millis(slo)), slo: millis(slo) };
+  const request = { model, lastDeadline: after(AT, millis(slo)), lastSlo: millis(slo) };
   try {
     checkFeasible(request, { bucket: 0, units: 0 }, AT, micros(500));
     return undefined;

@@ -1,6 +1,7 @@
 import type { Delivery } from "@tutti/ports/bus";
 import type { Decoded } from "@tutti/ports/decode";
 import {
+  type CostOffset,
   HEADER,
   HEADER_BYTES_MAX,
   NAME_LENGTH_MAX,
@@ -11,6 +12,7 @@ import {
   TuttiError,
   isModelName,
   isName,
+  parseCosts,
   publicNameOf,
   strikeText,
   typicalLengths,
@@ -120,15 +122,17 @@ export function unservedError(model: CatalogModel): TuttiError | undefined {
   return state === "refused" || state === "failed" ? failedError(model) : undefined;
 }
 
-type Timing = Pick<PendingRequest, "deadline" | "slo">;
+type Timing = Pick<PendingRequest, "deadline" | "slo"> & Partial<Pick<PendingRequest, "costs">>;
 
 /**
- * The absolute deadline from `Tutti-Slo` (a duration from arrival), `Tutti-Deadline` (milliseconds since the epoch), or
- * the standard SLO of the model or pipeline.
+ * The absolute deadline from the first step of `Tutti-Costs`, from `Tutti-Slo` (a duration from arrival),
+ * `Tutti-Deadline` (milliseconds since the epoch), or the standard SLO of the model or pipeline.
  *
  * @throws {TuttiError} INVALID_INPUT
  */
 export function readTiming(delivery: Delivery, standard: Micros, arrivedAt: Instant): Timing {
+  const costs = readCosts(delivery);
+  if (costs !== undefined) return { deadline: instant(arrivedAt + costs[0]!.after), slo: costs[0]!.after, costs };
   const sloText = delivery.header(HEADER.slo);
   const deadlineText = sloText === undefined ? delivery.header(HEADER.deadline) : undefined;
   if (deadlineText !== undefined) {
@@ -152,13 +156,34 @@ export function readTiming(delivery: Delivery, standard: Micros, arrivedAt: Inst
 }
 
 /**
+ * The costs of a late answer. Their first step is the SLO, which receivers that don't know costs read from `Tutti-Slo`:
+ * the two must agree.
+ */
+function readCosts(delivery: Delivery): readonly CostOffset[] | undefined {
+  const text = delivery.header(HEADER.costs);
+  if (text === undefined) return undefined;
+  const costs = parseCosts(text);
+  if (typeof costs === "string")
+    throw new TuttiError("TUTTI_INVALID_INPUT", `${HEADER.costs} "${shown(text)}": ${costs}`);
+  const sloText = delivery.header(HEADER.slo);
+  if (
+    sloText !== undefined ? parseDuration(sloText) !== costs[0]!.after : delivery.header(HEADER.deadline) !== undefined
+  )
+    throw new TuttiError(
+      "TUTTI_INVALID_INPUT",
+      `the first step of ${HEADER.costs} is the SLO: leave ${HEADER.slo} and ${HEADER.deadline} out, or give ${HEADER.slo}: ${formatDuration(costs[0]!.after)}`,
+    );
+  return costs;
+}
+
+/**
  * Refuses a deadline that even an empty system could not meet, before it costs any work.
  *
  * @param body - its bucket, and the length that it shows, whatever its publisher hinted
  * @throws {TuttiError} DEADLINE_INFEASIBLE
  */
 export function checkFeasible(
-  { model, deadline, slo }: Pick<PendingRequest, "model" | "deadline" | "slo">,
+  { model, lastDeadline: deadline, lastSlo: slo }: Pick<PendingRequest, "model" | "lastDeadline" | "lastSlo">,
   { bucket, units }: Pick<Decoded, "bucket" | "units">,
   now: Instant,
   respond: Micros,

@@ -1,10 +1,11 @@
-import { ArrivalsMissed, IngressIntroduced, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
+import { ArrivalsMissed, IngressIntroduced, RequestArrived, RequestCosts, RequestWithdrawn } from "@tutti/protocol";
 import {
   type ActorKey,
   type Instant,
   type Micros,
   type ThreadId,
   actorToken,
+  after,
   before,
   bucketOf,
   later,
@@ -184,7 +185,7 @@ export class ArrivalStreams {
   orphan(held: PendingRequest): void {
     held.toldTerm = 0;
     const executor = held.executor as ActorKey;
-    this.#orphansOf.set(executor, later(held.deadline, this.#orphansOf.get(executor) ?? held.deadline));
+    this.#orphansOf.set(executor, later(held.lastDeadline, this.#orphansOf.get(executor) ?? held.lastDeadline));
   }
 
   /** Whether this ingress must detect the death of the executor (STREAM-2). */
@@ -235,6 +236,14 @@ export class ArrivalStreams {
   #tell(lane: Lane, held: PendingRequest): void {
     const { batcher, term } = lane.lease;
     if (!this.#introducedTo.has(batcher)) this.introduce(batcher);
+    const reserved = reserve(this.#respond(), held.slo);
+    if (held.costs !== undefined) {
+      const steps = held.costs.map((step) => ({
+        deadline: before(after(held.arrivedAt, step.after), reserved),
+        cost: step.cost,
+      }));
+      this.#runtime.send(batcher, RequestCosts, { thread: held.thread, seq: held.seq, steps }, "soon");
+    }
     const arrival = {
       thread: held.thread,
       app: held.appId,
@@ -242,7 +251,7 @@ export class ArrivalStreams {
       arrivalSeq: held.arrivalSeq,
       seq: held.seq,
       arrivedAt: held.arrivedAt,
-      deadline: before(held.deadline, reserve(this.#respond(), held.slo)),
+      deadline: before(held.deadline, reserved),
       slo: held.slo,
       size: bucketOf(held.thread),
       priority: held.priority,

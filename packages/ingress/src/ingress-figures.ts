@@ -36,7 +36,7 @@ export class IngressFigures {
   readonly refused = new Map<ErrorCode, number>();
   requests = 0;
   ok = 0;
-  /** Answers after the publisher's deadline; there are none while the timer of INGRESS-1 works. */
+  /** Answers after the publisher's deadline: by a later step of its costs, or where the timer of INGRESS-1 was late. */
   late = 0;
   /** Results for a request that is gone, or from an executor that had not pulled it. */
   strayResults = 0;

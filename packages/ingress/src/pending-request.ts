@@ -1,6 +1,16 @@
 import type { CatalogModel } from "@tutti/actors/runtime";
+import type { CostOffset } from "@tutti/protocol";
 import type { Span } from "@tutti/ports/telemetry";
-import { ALWAYS, type ActorKey, type Instant, type Micros, type RequestSeq, type ThreadId, micros } from "@tutti/units";
+import {
+  ALWAYS,
+  type ActorKey,
+  type Instant,
+  type Micros,
+  type RequestSeq,
+  type ThreadId,
+  after,
+  micros,
+} from "@tutti/units";
 import type { Form } from "@tutti/wire";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 
@@ -35,6 +45,8 @@ export class PendingRequest {
   /** The publisher's deadline; the planned end of its stage for a stage's request. */
   deadline: Instant = ALWAYS;
   slo: Micros = micros(0);
+  /** Costs of a late answer, from the deadline on; undefined: the answer is worth nothing then. */
+  costs: readonly CostOffset[] | undefined = undefined;
   form: Form = "binary";
   /** Names of the outputs in the answer; undefined: all. The body may name others, so they are checked after it. */
   wanted: readonly string[] | undefined = undefined;
@@ -85,5 +97,13 @@ export class PendingRequest {
     this.arrivedAt = asked.arrivedAt;
     this.onSettled = asked.onSettled;
     this.ticket = asked.ticket;
+  }
+
+  /** SLO of the last step of its costs, until which an answer is worth something. */
+  get lastSlo(): Micros {
+    return this.costs?.at(-1)?.after ?? this.slo;
+  }
+  get lastDeadline(): Instant {
+    return this.costs === undefined ? this.deadline : after(this.arrivedAt, this.lastSlo);
   }
 }

@@ -50,13 +50,13 @@ export class RequestSettlement {
   /** @param lease - of its model, as it was when the request came; the present one counts, if there is one */
   hold(request: PendingRequest, lease: ModelLease): void {
     const { pending, arrivalStreams, catalog, cancels, figures, appNames, clock, timerLate } = this.#options;
-    const { model, app, deadline, onSettled, ticket, span } = request;
+    const { model, app, lastDeadline, onSettled, ticket, span } = request;
     if (onSettled === undefined) {
       figures.accept(model.spec);
       appNames.note(app);
     }
     if (ticket !== undefined) ticket.held = request;
-    pending.add(request, after(deadline, timerLate()));
+    pending.add(request, after(lastDeadline, timerLate()));
     cancels.hold(request);
     this.#armTimer();
     const holder = catalog.leaseOf(model.spec.number) ?? lease;
@@ -122,7 +122,7 @@ export class RequestSettlement {
         held,
         new TuttiError(
           "TUTTI_DEADLINE_EXCEEDED",
-          `no result within ${formatDuration(held.slo)}: the batch was lost, or ran longer than planned`,
+          `no result within ${formatDuration(held.lastSlo)}: the batch was lost, or ran longer than planned`,
         ),
       );
     }

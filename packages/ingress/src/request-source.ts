@@ -37,7 +37,7 @@ export class EncodedBody implements RequestBody {
     return this.#payload.byteLength;
   }
   decode(
-    { form, model, app, deadline }: PendingRequest,
+    { form, model, app, lastDeadline: deadline }: PendingRequest,
     decoder: Decoder,
     done: (outcome: Decoded | Error) => void,
   ): void {
@@ -63,9 +63,10 @@ export class MessageSource extends EncodedBody implements RequestSource {
   }
   readTerms(request: PendingRequest): void {
     const delivery = this.#delivery;
-    const { deadline, slo } = readTiming(delivery, request.model.spec.slo, request.arrivedAt);
+    const { deadline, slo, costs } = readTiming(delivery, request.model.spec.slo, request.arrivedAt);
     request.deadline = deadline;
     request.slo = slo;
+    request.costs = costs;
     request.form = readForm(delivery);
     request.units = readSizeHint(delivery);
     request.wanted = readWanted(delivery);
@@ -94,9 +95,10 @@ export class LocalSource implements RequestSource {
     return this.#request.priority ?? 0;
   }
   readTerms(request: PendingRequest): void {
-    const { slo = request.model.spec.slo, size = 0, wanted } = this.#request;
+    const { slo = request.model.spec.slo, size = 0, wanted, costs } = this.#request;
     request.deadline = instant(request.arrivedAt + slo);
     request.slo = slo;
+    request.costs = costs;
     request.units = size;
     request.wanted = wanted;
   }

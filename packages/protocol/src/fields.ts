@@ -34,6 +34,8 @@ export const field = {
   micros: plain<Micros>("f64"),
   /** A size hint: 0 (none) to SIZE_HINT_MAX, fractions allowed. */
   units: plain<number>("f64"),
+  /** Cost of a late answer: 0 to COST_MAX, fractions allowed. */
+  cost: plain<number>("f64"),
   gpu: plain<GpuId>("u32"),
   thread: plain<ThreadId>("u32"),
   actor: plain<ActorKey>("f64"),

@@ -254,3 +254,21 @@ export const LeaderAnswered = message({
   fields: { epoch: field.count, sentAt: field.instant },
 });
 export type LeaderAnswered = MessageOf<typeof LeaderAnswered>;
+
+/**
+ * Costs of a late answer to the request whose arrival follows in the same frame (docs/algorithms.md, B8). Requests
+ * without costs send none, and a batcher that doesn't know this message serves the request by its first step.
+ */
+export const RequestCosts = message({
+  tag: 16,
+  name: "request-costs",
+  from: "ingress",
+  to: "batcher",
+  repair: "sent again with its request-arrived; without it the first step alone counts",
+  fields: {
+    thread: field.thread,
+    seq: field.request,
+    steps: field.list({ deadline: field.instant, cost: field.cost }), // the first deadline is that of the request
+  },
+});
+export type RequestCosts = MessageOf<typeof RequestCosts>;

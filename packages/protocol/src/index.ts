@@ -1,4 +1,5 @@
 export * from "./admin-messages.ts";
+export * from "./cost-steps.ts";
 export * from "./errors.ts";
 export * from "./families.ts";
 export * from "./fields.ts";

@@ -25,6 +25,10 @@ export const BATCH_SIZE_MAX = 1_024;
 export const SLO_US_MAX = 600_000_000;
 /** Largest size hint. A larger one is a mistake: it would make any deadline look infeasible. */
 export const SIZE_HINT_MAX = 1_000_000_000;
+/** Most steps of a request's costs (`Tutti-Costs`). */
+export const COST_STEPS_MAX = 8;
+/** Largest cost of a late answer. A larger one is a mistake: sums of costs would lose their digits. */
+export const COST_MAX = 1_000_000_000;
 /** Requests that one ingress holds at once; beyond, OVERLOADED. */
 export const INGRESS_REQUESTS_MAX = 200_000;
 /** Bytes of inputs that one ingress holds at once; beyond, OVERLOADED. */

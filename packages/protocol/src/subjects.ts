@@ -63,6 +63,7 @@ export type Subjects = ReturnType<typeof subjectsOf>;
 export const HEADER = {
   slo: "Tutti-Slo",
   deadline: "Tutti-Deadline",
+  costs: "Tutti-Costs",
   priority: "Tutti-Priority",
   size: "Tutti-Size",
   version: "Tutti-Version",

@@ -8,17 +8,18 @@
  *   LAYOUT-2. Every value that is read is in range: ids, counts and moments that no writer of ours produces are faults,
  *             not values.
  */
-import { type Field, type Fields, SIZE_HINT_MAX, TOKEN_BYTES, field } from "@tutti/protocol";
+import { COST_MAX, type Field, type Fields, SIZE_HINT_MAX, TOKEN_BYTES, field } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, AssertionError, GPUS_MAX, assert } from "@tutti/units";
 import { SHAPES, type Shape } from "./record-shapes.ts";
 
 /** Constraint on a field's number, beyond its width. */
-type Check = "any" | "count" | "positive" | "instant" | "micros" | "units" | "gpu" | "actor";
+type Check = "any" | "count" | "positive" | "instant" | "micros" | "units" | "cost" | "gpu" | "actor";
 const CHECKS: ReadonlyMap<Field<unknown>, Check> = new Map<Field<unknown>, Check>([
   [field.count, "count"],
   [field.instant, "instant"],
   [field.micros, "micros"],
   [field.units, "units"],
+  [field.cost, "cost"],
   [field.gpu, "gpu"],
   [field.actor, "actor"],
   [field.request, "positive"],
@@ -47,6 +48,7 @@ const F64_OPS: Record<Check, number> = {
   instant: INSTANT,
   micros: MICROS,
   units: UNITS,
+  cost: UNITS, // both have the same bounds
   gpu: ANY,
   actor: ACTOR,
 };
@@ -93,6 +95,8 @@ function holds(op: number, value: number): boolean {
       return value >= 1 && value < ACTOR_KEY_MAX && Math.floor(value) === value;
   }
 }
+
+assert(COST_MAX === SIZE_HINT_MAX, "costs and size hints are checked alike");
 
 export class RecordLayout {
   readonly bytesMin: number;

@@ -17,6 +17,7 @@ import {
   GpuGranted,
   type Heartbeat,
   RequestArrived,
+  RequestCosts,
   RequestWithdrawn,
   leaseKeys,
   threadOf,
@@ -45,6 +46,7 @@ import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import { OWN_APP_NUMBER } from "../runtime/own-request.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { RankerRouter } from "./ranker-router.ts";
+import { ArrivalCosts } from "./arrival-costs.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { batcherFigures } from "./batcher-figures.ts";
 import { Dispatcher, type QueuedRequest } from "./dispatcher.ts";
@@ -100,6 +102,7 @@ class Batcher implements Actor {
   readonly #threads = new ThreadTable();
   readonly #loads = new ModelLoads();
   readonly #order = new ArrivalOrder();
+  readonly #costs = new ArrivalCosts();
   readonly #selector = new SampleSelector();
   readonly #ended = new EndedBatches();
   readonly #router: RankerRouter;
@@ -109,7 +112,7 @@ class Batcher implements Actor {
   readonly #stalls: StallDetector;
   readonly #alarm: Alarm;
   readonly #timers: Stop[];
-  #early: { arrival: RequestArrived; sender: ActorKey }[] = [];
+  #early: { arrival: RequestArrived; sender: ActorKey; steps: RequestCosts["steps"] | undefined }[] = [];
   #armedFor: Instant = NEVER;
   #leave: (() => void) | undefined;
 
@@ -249,8 +252,11 @@ class Batcher implements Actor {
 
   #listen(): void {
     const { reader } = this.#runtime;
-    const { arrival: isArrival, grant: isGrant, finished: isFinished } = plausible(() => this.#now());
-    this.#runtime.onPlausible(RequestArrived, isArrival, (arrival, sender) => this.#onArrival(arrival, sender));
+    const { arrival: isArrival, costs: areCosts, grant: isGrant, finished: isFinished } = plausible(() => this.#now());
+    this.#runtime.onPlausible(RequestCosts, areCosts, (costs, sender) => this.#costs.note(costs, sender));
+    this.#runtime.onPlausible(RequestArrived, isArrival, (arrival, sender) =>
+      this.#onArrival(arrival, sender, this.#costs.take(arrival, sender)),
+    );
     reader.on(RequestWithdrawn, ({ thread, seq }, sender) => {
       const entry = this.#threads.get(thread);
       if (entry === undefined) return;
@@ -282,13 +288,13 @@ class Batcher implements Actor {
     return this.#ports.clock.now();
   }
 
-  #onArrival(arrival: RequestArrived, sender: ActorKey): void {
+  #onArrival(arrival: RequestArrived, sender: ActorKey, steps: RequestCosts["steps"] | undefined): void {
     // Drop late or repeated arrivals of an ingress that has left: its inputs are gone.
     if (this.#runtime.registry.isGone(sender)) return;
     const entry = this.#threads.get(arrival.thread);
     if (entry === undefined || arrival.term > entry.term) {
       if (this.#early.length >= EARLY_MAX) this.#forgetEarly();
-      if (this.#early.length < EARLY_MAX) this.#early.push({ arrival, sender });
+      if (this.#early.length < EARLY_MAX) this.#early.push({ arrival, sender, steps });
       return;
     }
     if (arrival.term < entry.term) return; // BATCHER-1: the ingress sends it again under the new term.
@@ -310,6 +316,7 @@ class Batcher implements Actor {
       size: arrival.size,
       units: this.#takesHints ? arrival.units : 0,
       isOwn: arrival.app === OWN_APP_NUMBER,
+      steps,
       thread: arrival.thread,
     };
     const { infeasible } = entry;
@@ -405,7 +412,7 @@ class Batcher implements Actor {
     this.#modelThreads.start(model);
     const early = this.#early;
     this.#early = [];
-    for (const { arrival, sender } of early) this.#onArrival(arrival, sender);
+    for (const { arrival, sender, steps } of early) this.#onArrival(arrival, sender, steps);
     this.#arm();
   }
 
@@ -423,7 +430,7 @@ class Batcher implements Actor {
   /** Drops early arrivals whose deadline has passed: their lease went to another batcher after all. */
   #forgetEarly(): void {
     const now = this.#now();
-    this.#early = this.#early.filter(({ arrival }) => arrival.deadline > now);
+    this.#early = this.#early.filter(({ arrival, steps }) => (steps?.at(-1) ?? arrival).deadline > now);
   }
 
   #onModelGone(model: CatalogModel): void {

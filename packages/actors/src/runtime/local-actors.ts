@@ -1,5 +1,5 @@
 /** Interfaces through which actors of one process reach each other without messages. */
-import type { BatchDispatched, Tensor, TuttiError } from "@tutti/protocol";
+import type { BatchDispatched, CostOffset, Tensor, TuttiError } from "@tutti/protocol";
 import type { ActorKey, Micros } from "@tutti/units";
 
 /**
@@ -23,6 +23,8 @@ export interface LocalRequest {
   readonly id: string | undefined;
   /** Undefined: the model's own. */
   readonly slo: Micros | undefined;
+  /** Costs of a late answer; the first step is at the SLO. */
+  readonly costs?: readonly CostOffset[] | undefined;
   readonly priority: number | undefined;
   readonly size: number | undefined;
   readonly wanted: readonly string[] | undefined;

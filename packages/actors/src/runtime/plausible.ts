@@ -11,6 +11,7 @@ import {
   type GpuGranted,
   type GrantAnswered,
   type RequestArrived,
+  type RequestCosts,
   SLO_US_MAX,
 } from "@tutti/protocol";
 import { type Instant, type Micros, seconds } from "@tutti/units";
@@ -32,6 +33,10 @@ export const plausible = (clock: () => Instant) => ({
   arrival({ arrivedAt, deadline, slo }: RequestArrived): boolean {
     const now = clock();
     return isNear(arrivedAt, now) && isNear(deadline, now) && isShort(slo);
+  },
+  costs({ steps }: RequestCosts): boolean {
+    const now = clock();
+    return steps.every(({ deadline }) => isNear(deadline, now));
   },
   /** An empty offer names no instants. */
   candidate({ batchSize, execAt, latest, delay }: CandidateOffered): boolean {

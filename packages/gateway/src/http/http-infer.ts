@@ -8,7 +8,7 @@ import { type AnswerTensor, answerBody, answerText } from "../oip/infer-answer.t
 import { type InferHead, flagOf, readInferHead, tensorsOf } from "../oip/infer-head.ts";
 import { type BodyOwner, INLINE_JSON_BYTES, type LongBodies } from "../oip/long-bodies.ts";
 import type { ProtocolInference, ProtocolOutcome } from "../oip/protocol-inference.ts";
-import { leftOf, readTerms } from "../oip/request-terms.ts";
+import { termsLeft, readTerms } from "../oip/request-terms.ts";
 import { type HttpAnswer, JSON_TYPE } from "./answers.ts";
 
 export const JSON_LENGTH_HEADER = "inference-header-content-length";
@@ -39,7 +39,7 @@ export async function inferOverHttp(
   const inputs = tensorsOf(head, body.subarray(jsonBytes));
   let terms = readTerms((name) => textOf(headers[name]), head.parameters, { own: app });
   // Reading a long body counts against the SLO.
-  if (isLong) terms = { ...terms, slo: leftOf(terms.slo ?? own, performance.now() - startedAt) };
+  if (isLong) terms = termsLeft(terms, own, performance.now() - startedAt);
   const { id, outputs } = head;
   const outcome = await protocol.infer({ model, version, id, inputs, outputs, owner: app, client, terms, signal });
   return httpAnswerOf({ outcome, id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
@@ -49,8 +49,9 @@ export async function inferOverHttp(
  * Owner of a body by key and headers alone: parameters stand in the body. @throws {TuttiError} INVALID_INPUT, FORBIDDEN
  */
 function ownerOf(headers: HttpInferCall["headers"], own: string | undefined, arrivedAt: number): BodyOwner {
-  const { app, slo } = readTerms((name) => textOf(headers[name]), {}, { own });
-  return { app, until: slo === undefined ? Infinity : arrivedAt + slo / 1_000 };
+  const { app, slo, costs } = readTerms((name) => textOf(headers[name]), {}, { own });
+  const last = costs?.at(-1)!.after ?? slo;
+  return { app, until: last === undefined ? Infinity : arrivedAt + last / 1_000 };
 }
 
 export interface Answered {

@@ -148,6 +148,7 @@ const SCHEMAS: Readonly<Record<string, Schema>> = {
 
 const header = (name: string, description: string): Schema => ({ name, in: "header", description, schema: text });
 const INFER_HEADERS: readonly Schema[] = [
+  header("tutti-costs", "What a late answer costs, such as 25ms=1, 100ms=3; the first step is the SLO"),
   header("tutti-slo", "How soon the answer is needed, such as 25ms; the model's own SLO when left out"),
   header("tutti-app", "The application in whose name the request is made; `default` when left out"),
   header("tutti-priority", "0 to 255"),

@@ -8,7 +8,7 @@ import { type Tensor, TuttiError } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { joinRows } from "../oip/batch-rows.ts";
 import type { InferOutcome, Inference } from "../oip/inference.ts";
-import { type RequestTerms, leftOf } from "../oip/request-terms.ts";
+import { type RequestTerms, termsLeft } from "../oip/request-terms.ts";
 import type { MediaBodies } from "./media-bodies.ts";
 
 export interface MediaCall {
@@ -59,8 +59,8 @@ export class MediaInference {
       return framesOutcome(tensors, input, (inputs) =>
         this.#inference.infer({ ...call, inputs: [...inputs, ...others], wanted: withState(wanted, input) }),
       );
-    const left = leftOf(terms.slo ?? slo, performance.now() - startedAt);
-    return this.#inference.infer({ ...call, inputs: [...tensors, ...others], terms: { ...terms, slo: left } });
+    const left = termsLeft(terms, slo, performance.now() - startedAt);
+    return this.#inference.infer({ ...call, inputs: [...tensors, ...others], terms: left });
   }
 }
 

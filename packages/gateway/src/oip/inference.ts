@@ -220,13 +220,13 @@ function askNearby(
 ): Promise<TensorAnswer> | undefined {
   if (signal.aborted)
     return Promise.reject(new TuttiError("TUTTI_CANCELLED", "cancelled by the caller", { cause: signal.reason }));
-  const { app, slo = own, priority, size, traceparent } = terms;
+  const { app, slo = own, costs, priority, size, traceparent } = terms;
   const { promise, resolve, reject } = Promise.withResolvers<TensorAnswer>();
   const cancel = (): void => call?.cancel();
   let isDone = false;
   const call = ingress.ask(
     {
-      ...{ target: publicName, app, tensors, id, slo, priority, size, wanted, traceparent },
+      ...{ target: publicName, app, tensors, id, slo, costs, priority, size, wanted, traceparent },
       version: version === "" ? undefined : version,
     },
     (outcome) => {
@@ -286,10 +286,12 @@ function optionsOf(
   { wanted, terms, version, id }: InferCall,
   signal: CancelSignal,
 ): InferOptions {
-  const { slo = own, priority, size, traceparent } = terms;
+  const { slo = own, costs, priority, size, traceparent } = terms;
   return {
     // Sent even where it is the model's own: the client then detects a lost answer right after it.
-    ...(slo !== undefined && { slo: `${slo}us` }),
+    ...(costs !== undefined
+      ? { costs: costs.map(({ after, cost }) => ({ after: `${after}us`, cost })) }
+      : slo !== undefined && { slo: `${slo}us` }),
     signal,
     ...(id !== undefined && { id: headerSafe(id) }),
     ...(wanted !== undefined && { outputs: wanted }),

@@ -15,7 +15,7 @@ import { type GivenTensor, type RegionSlice, isBytes, isNumeric } from "./given-
 import type { WantedOutput } from "./infer-head.ts";
 import { type InferCall, type InferOutcome, type Inference, type ModelOf, modelNamed } from "./inference.ts";
 import { fileOf, mediaOf, numbersOf } from "./input-numbers.ts";
-import { type RequestTerms, leftOf } from "./request-terms.ts";
+import { type RequestTerms, termsLeft } from "./request-terms.ts";
 import type { Sequences } from "./sequences.ts";
 import { inferInSequence } from "./state-inference.ts";
 
@@ -102,8 +102,8 @@ export class ProtocolInference {
     if (spec === undefined || given === undefined) {
       const startedAt = performance.now();
       const inputs = await this.#numbersOf(spec, call.inputs, call);
-      const slo = leftOf(call.terms.slo ?? spec?.slo, performance.now() - startedAt);
-      return inference.infer({ ...call, inputs, terms: { ...call.terms, slo } });
+      const terms = termsLeft(call.terms, spec?.slo, performance.now() - startedAt);
+      return inference.infer({ ...call, inputs, terms });
     }
     const input = mediaOf(spec, given);
     const rest = call.inputs.filter((one) => one !== given);

@@ -1,5 +1,5 @@
 /** Terms of a request beside its tensors, such as its application and its SLO. */
-import { HEADER, SIZE_HINT_MAX, SLO_US_MAX, TuttiError, isName } from "@tutti/protocol";
+import { type CostOffset, HEADER, SIZE_HINT_MAX, SLO_US_MAX, TuttiError, isName, parseCosts } from "@tutti/protocol";
 import { type Micros, micros, parseDuration } from "@tutti/units";
 import { ID_LENGTH_MAX, type Parameters, flagOf } from "./infer-head.ts";
 
@@ -7,6 +7,8 @@ export interface RequestTerms {
   readonly app: string;
   /** Undefined: the model's own. */
   readonly slo: Micros | undefined;
+  /** Costs of a late answer; the first step is at the SLO. */
+  readonly costs: readonly CostOffset[] | undefined;
   readonly priority: number | undefined;
   readonly size: number | undefined;
   readonly traceparent: string | undefined;
@@ -29,7 +31,8 @@ const MOST_URGENT = 255;
 /**
  * Reads the terms of a request. Parameters win over headers. The priority is the protocol's parameter `priority`, or
  * the header `tutti-priority`. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the
- * protocol's parameter `timeout` (microseconds), or the time until the transport's own deadline.
+ * protocol's parameter `timeout` (microseconds), or the time until the transport's own deadline. The parameter `costs`,
+ * or the header `tutti-costs` ("25ms=1, 100ms=3"), stands in place of all of these.
  *
  * @param header - by lower-case name
  * @param own - the application of the request's key, which may ask in its own name only; undefined: in any
@@ -48,9 +51,14 @@ export function readTerms(
       "TUTTI_FORBIDDEN",
       `this key is of "${own}": it may not ask in the name of "${app}" (tutti-app)`,
     );
+  const costs = readCosts(parameters["costs"] ?? header(HEADER.costs.toLowerCase()));
+  const slo = readSlo(parameters["slo"] ?? header("tutti-slo"));
+  if (costs !== undefined && slo !== undefined && slo !== costs[0]!.after)
+    throw invalid("the first step of the costs is the SLO: leave the SLO out (tutti-costs, tutti-slo)");
   return {
     app,
-    slo: readSlo(parameters["slo"] ?? header("tutti-slo")) ?? readTimeout(parameters["timeout"]) ?? timeLeft,
+    costs,
+    slo: costs?.[0]!.after ?? slo ?? readTimeout(parameters["timeout"]) ?? timeLeft,
     priority:
       readPriority(parameters["priority"]) ??
       numberOf("tutti-priority", header(HEADER.priority.toLowerCase()), { least: 0, most: MOST_URGENT, whole: true }),
@@ -60,8 +68,27 @@ export function readTerms(
   };
 }
 
+/**
+ * Terms after reading the body took so long.
+ *
+ * @param own - the model's SLO
+ * @throws {TuttiError} DEADLINE_EXCEEDED
+ */
+export function termsLeft(terms: RequestTerms, own: Micros | undefined, tookMs: number): RequestTerms {
+  if (terms.costs === undefined) return { ...terms, slo: leftOf(terms.slo ?? own, tookMs) };
+  const took = Math.ceil(tookMs * 1_000);
+  const last = terms.costs.at(-1)!;
+  const passed = terms.costs.filter(({ after }) => after <= took).at(-1);
+  if (passed === last) leftOf(last.after, tookMs); // throws
+  // What is lost already is no reason to hurry.
+  const costs = terms.costs
+    .filter(({ after }) => after > took)
+    .map(({ after, cost }) => ({ after: micros(after - took), cost: cost - (passed?.cost ?? 0) }));
+  return { ...terms, costs, slo: costs[0]!.after };
+}
+
 /** Remaining SLO after reading the body. @throws {TuttiError} DEADLINE_EXCEEDED */
-export function leftOf(slo: Micros | undefined, tookMs: number): Micros | undefined {
+function leftOf(slo: Micros | undefined, tookMs: number): Micros | undefined {
   if (slo === undefined) return undefined;
   const left = Math.floor(slo - tookMs * 1_000);
   if (left > 0) return micros(left);
@@ -76,6 +103,13 @@ function readSlo(given: string | number | boolean | undefined): Micros | undefin
       `the SLO "${String(given).slice(0, 80)}" is no length of time above zero and up to 10 min: write 25ms or 1.5s (tutti-slo)`,
     );
   return slo;
+}
+
+function readCosts(given: string | number | boolean | undefined): readonly CostOffset[] | undefined {
+  if (given === undefined) return undefined;
+  const costs = parseCosts(String(given));
+  if (typeof costs === "string") throw invalid(`the costs "${String(given).slice(0, 80)}": ${costs} (tutti-costs)`);
+  return costs;
 }
 
 /** Reads the timeout; the protocol's clients send 0 for none. */

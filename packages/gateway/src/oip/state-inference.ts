@@ -2,7 +2,7 @@
 import { type AudioInput, initialState, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import type { InferCall, InferOutcome, Inference } from "./inference.ts";
-import { type SequenceStep, leftOf } from "./request-terms.ts";
+import { type SequenceStep, termsLeft } from "./request-terms.ts";
 import type { Progress, Sequences } from "./sequences.ts";
 
 /** A call whose inputs are made at its turn. */
@@ -35,8 +35,8 @@ export async function inferInSequence(
   const startedAt = performance.now();
   return sequences.run({ app: terms.app, model, step, initial, signal }, async (at) => {
     const inputs = await call.inputs();
-    const slo = leftOf(terms.slo ?? spec.slo, performance.now() - startedAt);
-    const outcome = await inference.infer({ ...withState(input, { ...call, inputs }, at), terms: { ...terms, slo } });
+    const left = termsLeft(terms, spec.slo, performance.now() - startedAt);
+    const outcome = await inference.infer({ ...withState(input, { ...call, inputs }, at), terms: left });
     const isWanted = call.wanted?.includes(input.state.output) ?? true;
     const outputs = isWanted ? outcome.outputs : outcome.outputs.filter(({ name }) => name !== input.state.output);
     const next = { state: nextState(input, outcome, initial), version: outcome.version };
