@@ -338,3 +338,52 @@ test("a client's span tells of attempts and refusals, and is recorded where it w
     [false, "ok", []],
   ]);
 });
+
+test("costs go out with their first step as the SLO, and the wait is for the last one", async () => {
+  const { server, client } = network();
+  const seen: unknown[] = [];
+  let reply: (() => void) | undefined;
+  answering(server, (request, delivery) => {
+    seen.push(delivery.header(HEADER.slo), delivery.header(HEADER.costs));
+    reply = () => echo(server, request, delivery);
+  });
+  const costs = [
+    { after: "25ms", cost: 1 },
+    { after: 500, cost: 3 },
+  ];
+  const answer = client.infer("mlp", { x: [1] }, { costs });
+  await vi.advanceTimersByTimeAsync(450); // long after the SLO and its grace
+  reply!();
+  expect(Object.keys((await answer).outputs)).toEqual(["y"]);
+  expect(seen).toEqual(["25000us", "25000us=1, 500000us=3"]);
+  for (const [wrong, text] of [
+    [{ costs, slo: 25 }, "leave slo out"],
+    [{ costs: [] }, "there is no step"],
+    [{ costs: [...costs].reverse() }, "not later than"],
+    [{ costs: [{ after: 25, cost: NaN }] }, "costs NaN"],
+  ] as const)
+    await expect(client.infer("mlp", { x: [1] }, wrong)).rejects.toMatchObject({
+      code: "TUTTI_INVALID_INPUT",
+      message: expect.stringContaining(text),
+    });
+});
+
+test("a last attempt with less time than the last step gives what is left as its SLO, without costs", async () => {
+  const { server, client } = network();
+  const seen: unknown[] = [];
+  answering(server, (_, delivery) => {
+    seen.push([delivery.header(HEADER.slo), delivery.header(HEADER.costs)]);
+    refuse(server, delivery, new TuttiError("TUTTI_OVERLOADED", "busy", { retryAfterMs: 40 }));
+  });
+  const costs = [
+    { after: 25, cost: 1 },
+    { after: 100, cost: 3 },
+  ];
+  const answer = client.infer("mlp", { x: [1] }, { costs, retries: 1, within: 120 }).catch((error: unknown) => error);
+  await vi.advanceTimersByTimeAsync(400);
+  expect(await answer).toMatchObject({ code: "TUTTI_OVERLOADED" });
+  expect(seen).toEqual([
+    ["25000us", "25000us=1, 100000us=3"],
+    ["25000us", undefined],
+  ]);
+});
