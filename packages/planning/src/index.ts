@@ -20,6 +20,8 @@ export * from "./fractions/model.ts";
 export * from "./fractions/partition.ts";
 export type * from "./fractions/steps.ts";
 export * from "./pools/pool-capacity.ts";
+export * from "./pools/serving-types.ts";
+export * from "./pools/typed-capacity.ts";
 export * from "./latency-split/query.ts";
 export * from "./latency-split/split.ts";
 export * from "./fractions/greedy-best-fit.ts";

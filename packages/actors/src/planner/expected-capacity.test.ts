@@ -33,13 +33,15 @@ const expectedCapacity = (
   models: readonly MeasuredModel[],
   plan: ReturnType<typeof planned>,
   dispersionOf: (number: number) => number | undefined,
-) => new CapacityEstimate(models, dispersionOf).ofPlan(plan);
+  executors: ConstructorParameters<typeof CapacityEstimate>[2],
+) => new CapacityEstimate(models, dispersionOf, executors).ofPlan(plan);
 
 test("a sub-cluster without requests carries nothing that could be told, and the other one isn't divided", () => {
   const { bySubCluster, undividedRps } = expectedCapacity(
     [measured(1, 10), measured(2, 0)],
     planned(2, (n) => (n === 1 ? "main" : "b")),
     isPoisson,
+    [],
   );
   expect(bySubCluster.get("main")?.carriedRps).toBeGreaterThan(500);
   expect([bySubCluster.get("b"), undividedRps]).toEqual([{}, undefined]);
@@ -51,6 +53,7 @@ test("bursts leave less to carry", () => {
       [measured(1, 10)],
       planned(1, () => "main"),
       () => dispersion,
+      [],
     ).bySubCluster.get("main")!.carriedRps!;
   expect(carriedAt(10)).toBeLessThan(0.9 * carriedAt(1));
 });
@@ -61,6 +64,7 @@ test("of more models than are looked at nothing is expected", () => {
       Array.from({ length: count }, (_, i) => measured(i + 1, 1)),
       planned(count, (n) => (n % 2 === 0 ? "main" : "b")),
       isPoisson,
+      [],
     );
   expect(at(256).undividedRps).toBeGreaterThan(0);
   expect(at(257)).toEqual({ bySubCluster: new Map(), undividedRps: undefined });
@@ -68,12 +72,35 @@ test("of more models than are looked at nothing is expected", () => {
 
 test("a division is expected to carry what its fullest part carries, with models and accelerators as even as they go", () => {
   const models = [1, 2, 3, 4].map((number) => measured(number, 10));
-  const estimate = new CapacityEstimate(models, isPoisson);
+  const estimate = new CapacityEstimate(models, isPoisson, []);
   const halves = estimate.ofDivision(2, 4, 1)!;
   expect(halves.undividedRps).toBeCloseTo(estimate.ofModels([1, 2, 3, 4], 4)!, 9);
   expect(halves.dividedRps).toBeCloseTo(2 * estimate.ofModels([1, 2], 2)!, 9);
   // More than there are models or accelerators can't be used.
   expect(estimate.ofDivision(9, 4, 1)).toEqual(estimate.ofDivision(4, 4, 1));
   expect(estimate.ofDivision(9, 2, 1)).toEqual(estimate.ofDivision(2, 2, 1));
-  expect(new CapacityEstimate([], isPoisson).ofDivision(2, 2, 1)).toBeUndefined();
+  expect(new CapacityEstimate([], isPoisson, []).ofDivision(2, 2, 1)).toBeUndefined();
+});
+
+test("types of executors count with their own latencies, and those that don't serve a model not at all", () => {
+  const executor = (gpu: number, type: string) => ({ gpus: [gpuId(gpu)], type, subCluster: "main" });
+  const slower = LatencyTable.affine({ alpha: 4_000, beta: 20_000, batchSizeMax: 8 });
+  const apart = (slow: LatencyTable | undefined): MeasuredModel => {
+    const one = measured(1, 10);
+    const byType = new Map([
+      ["fast", profile],
+      ["slow", slow],
+    ]);
+    return { ...one, shares: one.shares.map((share) => ({ ...share, profile: slower, byType })) };
+  };
+  const carried = (model: MeasuredModel, ...executors: ReturnType<typeof executor>[]): number => {
+    const plan = planned(1, () => "main");
+    return expectedCapacity([model], plan, isPoisson, executors).bySubCluster.get("main")!.carriedRps!;
+  };
+  const alike = carried(measured(1, 10), executor(0, "fast"), executor(1, "fast"));
+  const both = carried(apart(slower), executor(0, "fast"), executor(1, "slow"));
+  const one = carried(apart(undefined), executor(0, "fast"), executor(1, "slow"));
+  expect(one).toBeLessThan(0.5 * alike);
+  expect(both).toBeGreaterThan(1.1 * one);
+  expect(both).toBeLessThan(0.65 * alike);
 });

@@ -1,13 +1,12 @@
 import {
   type DivisionEstimate,
   type PlacementPlan,
-  type PooledModel,
   dealtInProportion,
   placeModels,
-  poolCapacity,
+  typedCapacity,
 } from "@tutti/planning/live";
-import type { PlanReport } from "@tutti/protocol";
-import type { MeasuredModel } from "./measured-models.ts";
+import type { ExecutorInventory, PlanReport } from "@tutti/protocol";
+import type { MeasuredModel, MeasuredShare } from "./measured-models.ts";
 
 /** Bound of the models' buckets whose capacity is computed: more would hold up the messages of its process. */
 const POOLED_MAX = 256;
@@ -22,6 +21,8 @@ export interface ExpectedCapacity {
   readonly undividedRps: number | undefined;
 }
 
+type TypedExecutor = Pick<ExecutorInventory, "gpus" | "type" | "subCluster">;
+
 /**
  * The rates that accelerators are expected to carry of the measured models at their present shares (docs/algorithms.md,
  * D9). Models that nobody asks for don't count.
@@ -30,9 +31,15 @@ export class CapacityEstimate {
   readonly #dispersionOf: (number: number) => number | undefined;
   readonly #asked: readonly MeasuredModel[];
   readonly #isTooMuch: boolean;
+  readonly #executors: readonly TypedExecutor[];
 
-  constructor(models: readonly MeasuredModel[], dispersionOf: (number: number) => number | undefined) {
+  constructor(
+    models: readonly MeasuredModel[],
+    dispersionOf: (number: number) => number | undefined,
+    executors: readonly TypedExecutor[],
+  ) {
     this.#dispersionOf = dispersionOf;
+    this.#executors = executors;
     this.#asked = models.filter(({ rate }) => rate > 0);
     this.#isTooMuch = this.#asked.reduce((sum, { shares }) => sum + shares.length, 0) > POOLED_MAX;
   }
@@ -44,11 +51,25 @@ export class CapacityEstimate {
     const loads = plan.loads.map(({ subCluster, gpus }) => {
       return { subCluster, gpus, own: this.#asked.filter(({ number }) => placeOf.get(number) === subCluster) };
     });
-    const bySubCluster = new Map(loads.map(({ subCluster, gpus, own }) => [subCluster, this.#of(own, gpus)]));
+    const inOf = (subCluster: string): readonly TypedExecutor[] =>
+      this.#executors.filter((one) => one.subCluster === subCluster);
+    const bySubCluster = new Map(
+      loads.map(({ subCluster, gpus, own }) => [subCluster, this.#of(own, gpus, inOf(subCluster))]),
+    );
     const used = loads.filter(({ own }) => own.length > 0);
     const gpus = used.reduce((sum, load) => sum + load.gpus, 0);
     const all = used.flatMap(({ own }) => own);
-    return { bySubCluster, undividedRps: used.length > 1 ? this.#of(all, gpus).carriedRps : undefined };
+    return {
+      bySubCluster,
+      undividedRps:
+        used.length > 1
+          ? this.#of(
+              all,
+              gpus,
+              used.flatMap(({ subCluster }) => inOf(subCluster)),
+            ).carriedRps
+          : undefined,
+    };
   }
 
   /** Rate at which some of the models are carried together; undefined: unknown. */
@@ -87,13 +108,39 @@ export class CapacityEstimate {
     return { dividedRps: Math.min(...dividedRps), undividedRps };
   }
 
-  #of(own: readonly MeasuredModel[], gpus: number): ReportedCapacity {
+  /** @param executors - whose types are in the mix that is looked at */
+  #of(own: readonly MeasuredModel[], gpus: number, executors = this.#executors): ReportedCapacity {
+    const types = typesOf(own, executors, gpus);
+    const names = [...types.keys()];
     const pool = own.flatMap((model) => {
       const dispersion = this.#dispersionOf(model.number) ?? 1;
-      return model.shares.map((share): PooledModel & { name: string } => ({ ...share, dispersion, name: model.name }));
+      return model.shares.map(({ share, slo, ...of }) => {
+        return { share, slo, dispersion, name: model.name, profiles: names.map((type) => profileOn(type, of)) };
+      });
     });
     if (pool.length === 0 || gpus === 0) return {};
-    const { carried, waits } = poolCapacity(pool, gpus);
+    const { carried, waits } = typedCapacity(pool, [...types.values()]);
     return { carriedRps: 1e6 * carried, ...(waits !== undefined && { waits: pool[waits]!.name }) };
   }
 }
+
+/**
+ * Numbers of accelerators by type, in proportion to the executors that were heard: a plan may count others. One type
+ * where the models' latencies were not measured apart.
+ */
+function typesOf(
+  models: readonly MeasuredModel[],
+  executors: readonly TypedExecutor[],
+  gpus: number,
+): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { type, gpus: own } of executors) counts.set(type, (counts.get(type) ?? 0) + own.length);
+  const isApart = models.some(({ shares }) => shares.some(({ byType }) => byType !== undefined));
+  if (counts.size < 2 || !isApart) return new Map([["", gpus]]);
+  const heard = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  return new Map([...counts].map(([type, count]) => [type, Math.round((count * gpus) / heard)]));
+}
+
+/** A type that isn't known is planned like the pool. */
+const profileOn = (type: string, { byType, profile }: Pick<MeasuredShare, "byType" | "profile">) =>
+  byType?.has(type) === true ? byType.get(type) : profile;

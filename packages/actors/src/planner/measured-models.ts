@@ -20,7 +20,12 @@ export interface MeasuredModel {
   readonly workMs: number;
   readonly load: ModelLoad;
   /** Its buckets with their profiles and rates, for the expected capacity; none before it was measured. */
-  readonly shares: readonly Omit<PooledModel, "dispersion">[];
+  readonly shares: readonly MeasuredShare[];
+}
+
+export interface MeasuredShare extends Omit<PooledModel, "dispersion"> {
+  /** Where executor types are unlike: the profiles of those that are known; undefined: such a type doesn't serve it. */
+  readonly byType?: ReadonlyMap<string, PooledModel["profile"] | undefined>;
 }
 
 const UNSERVED: ReadonlySet<ModelStatus["state"]> = new Set(["refused", "failed", "quarantined"]);
@@ -76,7 +81,12 @@ function pooledShares(
   if (status !== undefined && UNSERVED.has(status.state)) return [];
   return byBucket.flatMap((bucketShare, bucket) => {
     const profile = tableOf(status?.profiles[bucket] ?? spec.profile?.[bucket], spec.batchSizeMax);
-    return profile === undefined ? [] : [{ share: rate * bucketShare, slo: spec.slo, profile }];
+    if (profile === undefined) return [];
+    const byType = status?.byType?.map(({ type, profiles }) => {
+      const isServing = status.executorTypes.includes(type);
+      return [type, isServing ? tableOf(profiles[bucket], spec.batchSizeMax) : undefined] as const;
+    });
+    return [{ share: rate * bucketShare, slo: spec.slo, profile, ...(byType && { byType: new Map(byType) }) }];
   });
 }
 

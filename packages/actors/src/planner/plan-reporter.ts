@@ -40,7 +40,7 @@ export function reportOf(seen: {
   readonly epoch: number;
   readonly plan: PlacementPlan;
   readonly models: readonly MeasuredModel[];
-  readonly inventories: Iterable<ExecutorInventory>;
+  readonly inventories: readonly ExecutorInventory[];
   readonly reasons: ReasonLog;
   readonly advised: ScalingAdvised | undefined;
   readonly dispersionOf: (number: number) => number | undefined;

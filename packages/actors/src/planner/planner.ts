@@ -259,7 +259,8 @@ class Planner implements Actor {
   }
 
   #estimateOf(models: readonly MeasuredModel[]): CapacityEstimate {
-    return new CapacityEstimate(models, (number) => this.#adviser.dispersionOf(number));
+    const inventories = this.#cluster.inventories(this.#runtime.registry);
+    return new CapacityEstimate(models, (number) => this.#adviser.dispersionOf(number), inventories);
   }
   #busyOf(subCluster: string): number | undefined {
     return this.#loads.busyOfRanker(this.#cluster.leaderOf(subCluster), this.#now());

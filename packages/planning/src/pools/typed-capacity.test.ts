@@ -1,0 +1,33 @@
+import { LatencyTable } from "@tutti/profile";
+import { expect, test } from "vitest";
+import { poolCapacity } from "./pool-capacity.ts";
+import { typedCapacity } from "./typed-capacity.ts";
+
+const table = (times: number): LatencyTable =>
+  LatencyTable.affine({ alpha: 263 * times, beta: 1_268 * times, batchSizeMax: 64 });
+const model = (share: number, slo: number, profiles: readonly (LatencyTable | undefined)[]) => {
+  return { share, slo, dispersion: 1, profiles };
+};
+
+test("one model: the types together carry the sum of what each carries", () => {
+  const { carried, split } = typedCapacity([model(1, 25_000, [table(1), table(4)])], [8, 16]);
+  const alone = (times: number, count: number): number =>
+    poolCapacity([{ share: 1, slo: 25_000, dispersion: 1, profile: table(times) }], count).carried;
+  expect(carried).toBeCloseTo(alone(1, 8) + alone(4, 16), 4);
+  expect(split[0]![0]).toBeCloseTo(alone(1, 8) / carried, 3);
+});
+
+test("a model that only one type serves is there alone, and the others make room for it", () => {
+  const models = [model(1, 6_000, [table(1), undefined]), model(1, 25_000, [table(1), table(4)])];
+  const { carried, split } = typedCapacity(models, [8, 16]);
+  expect(split[0]).toEqual([1, 0]);
+  expect(split[1]![0]).toBeLessThan(0.4);
+  const alike = typedCapacity([model(1, 25_000, [table(1), table(4)])], [8, 16]);
+  expect(carried).toBeGreaterThan(0.8 * alike.carried);
+});
+
+test("a model that no type serves, or no accelerators: nothing is carried", () => {
+  expect(typedCapacity([model(1, 6_000, [undefined])], [8]).carried).toBe(0);
+  expect(typedCapacity([model(1, 6_000, [table(1)])], [0]).carried).toBe(0);
+  expect(typedCapacity([model(1, 1_000, [table(1)])], [4]).carried).toBe(0);
+});
