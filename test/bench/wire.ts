@@ -10,7 +10,7 @@ import {
   type MessageType,
   RequestArrived,
 } from "@tutti/protocol";
-import { actorKey } from "@tutti/units";
+import { type RequestSeq, actorKey } from "@tutti/units";
 import {
   FrameReader,
   FrameWriter,
@@ -46,13 +46,13 @@ function example<T>(type: MessageType<T>, lists: Partial<T> = {}): T {
   ) as T;
 }
 const ingresses = [0, 1].map((i) => ({ ingress: actorKey(2 ** 40 + i), token: new Uint8Array(16).fill(i), count: 8 }));
-const requests = Array.from({ length: 16 }, (_, i) => ({ seq: 1_000_000 + i }));
+const requests = Array.from({ length: 16 }, (_, i) => ({ seq: (1_000_000 + i) as RequestSeq }));
 const messages: [MessageType<unknown>, unknown][] = [
   [RequestArrived, example(RequestArrived)],
-  [CandidateOffered, example(CandidateOffered)],
+  [CandidateOffered, example(CandidateOffered, { unfit: [] })],
   [GpuGranted, example(GpuGranted)],
   [BatchFinished, example(BatchFinished)],
-  [BatchDispatched, example(BatchDispatched, { ingresses, requests } as Partial<BatchDispatched>)],
+  [BatchDispatched, example(BatchDispatched, { ingresses, requests })],
 ];
 
 const SENDER = actorKey(2 ** 41 + 7);

@@ -19,7 +19,16 @@ const recordOf = (fields: Fields): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).map(([name, of]) => [name, valueOf(of)]));
 
 const GPU = { gpu: 1, freeAt: AT, epoch: 3, grantSeq: 4, subCluster: "main", serving: true, type: "cpu" };
-const OFFER = { thread: 64, batchSize: 4, term: 2, offerSeq: 9, execAt: AT, latest: AT + 1, delay: 500 };
+const OFFER = {
+  thread: 64,
+  batchSize: 4,
+  term: 2,
+  offerSeq: 9,
+  execAt: AT,
+  latest: AT + 1,
+  delay: 500,
+  unfit: [{ type: 9 }],
+};
 const PROCESS = { name: "batcher", role: "batcher", pid: 7, actor: "x1", phase: "ready", restarts: 0 };
 
 /** The members of all packed messages together: each reader takes those that it knows. */

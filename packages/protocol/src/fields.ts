@@ -44,7 +44,7 @@ export const field = {
   token: plain<Uint8Array>("token"),
   /** At most 65,535 bytes of UTF-8. */
   text: plain<string>("text"),
-  list: <F extends Fields>(of: F): Field<ValuesOf<F>[]> => ({ kind: "list", of }),
+  list: <F extends Fields>(of: F): Field<readonly Readonly<ValuesOf<F>>[]> => ({ kind: "list", of }),
 } as const;
 
 /**

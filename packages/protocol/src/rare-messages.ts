@@ -1,6 +1,7 @@
 import { type Micros, millis, seconds } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 import { MODELS_MAX } from "./limits.ts";
+import { TYPES_MAX } from "./model-spec.ts";
 import { type Schema, type Static, schema } from "./schema.ts";
 import type { CandidateOffered } from "./hot-messages.ts";
 import type { ArrivalReports, BatchReports, RefusalReport } from "./reports.ts";
@@ -51,6 +52,7 @@ const Candidate: Schema<CandidateOffered> = schema.record({
   execAt: schema.instant,
   latest: schema.instant,
   delay: schema.micros,
+  unfit: schema.list(schema.record({ type: schema.count }), TYPES_MAX),
 });
 
 /** Sent by every actor several times a second on its role's beat subject; the last one says `leaving`. */

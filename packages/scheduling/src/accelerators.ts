@@ -13,6 +13,7 @@
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";
 import type { ActorKey, GpuId } from "@tutti/units";
+import { AcceleratorClasses } from "./accelerator-classes.ts";
 
 const NO_EXECUTOR = 0;
 
@@ -27,7 +28,10 @@ export const NOBODY = -1;
 
 export class Accelerators {
   readonly max: number;
-  readonly free: MinTree;
+  readonly classes = new AcceleratorClasses();
+  /** When accelerators are free, by class: ids of others are unset there. */
+  readonly #free: MinTree[] = [];
+  #classOf = new Uint8Array(ROOM);
   /** Expiry of the grant in flight, or the time of the next question. */
   readonly timers: IndexedHeap;
   #executors = new Float64Array(ROOM);
@@ -45,7 +49,6 @@ export class Accelerators {
   /** @param max - ids are 0 … max − 1 */
   constructor(max: number) {
     this.max = max;
-    this.free = new MinTree(max);
     this.timers = new IndexedHeap(max);
   }
 
@@ -87,9 +90,47 @@ export class Accelerators {
     this.#isCounted[gpu] = 0;
   }
 
-  join(gpu: GpuId, executor: ActorKey, freeAt: number, grantSeq: number): void {
+  /** Least time at which one of this class is free; +Infinity: none is for now. */
+  leastFree(index: number): number {
+    return this.#free[index]!.min;
+  }
+  /** The smallest id of this class that is free then. */
+  firstLeastFree(index: number): number {
+    return this.#free[index]!.firstMin();
+  }
+  /**
+   * An accelerator of these classes that is free by that time; −1: none is. It is of the class that the fewest
+   * candidates with unfit types could get, and of the smallest id there. O(classes · log n).
+   */
+  firstFreeBy(time: number, classes: number): number {
+    let first = -1;
+    let least = Infinity;
+    for (let i = 0; i < this.#free.length; i++) {
+      if (((classes >> i) & 1) === 0) continue;
+      const claims = this.classes.claims(i);
+      if (claims > least) continue;
+      const gpu = this.#free[i]!.firstAtMost(time);
+      if (gpu < 0 || (claims === least && gpu > first)) continue;
+      first = gpu;
+      least = claims;
+    }
+    return first;
+  }
+  freeAt(gpu: number): number {
+    return this.#free[this.#classOf[gpu]!]!.get(gpu);
+  }
+  classOf(gpu: number): number {
+    return this.#classOf[gpu]!;
+  }
+  typeOf(gpu: number): number {
+    return this.classes.typeOf(this.#classOf[gpu]!);
+  }
+
+  join(gpu: GpuId, executor: ActorKey, type: number, freeAt: number, grantSeq: number): void {
     if (gpu >= this.#executors.length) this.#grow(gpu);
     if (this.#executors[gpu] === NO_EXECUTOR) this.#joined++;
+    else this.#leaveClass(gpu);
+    this.#enterClass(gpu, type);
     this.#executors[gpu] = executor;
     if (this.#isCounted[gpu] === 0 || grantSeq > this.#grantSeqs[gpu]!) this.#grantSeqs[gpu] = grantSeq;
     this.#isCounted[gpu] = 1;
@@ -98,7 +139,7 @@ export class Accelerators {
   }
   /** Marks a grant to `slot` as in flight (GPU-1). @returns its sequence */
   grant(gpu: number, slot: number, expiresAt: number): number {
-    this.free.set(gpu, Infinity);
+    this.#setFree(gpu, Infinity);
     this.#grantedTo[gpu] = slot + 1;
     this.timers.set(gpu, expiresAt);
     this.#reportableBefore[gpu] = this.#reportable[gpu]!;
@@ -116,17 +157,31 @@ export class Accelerators {
   settle(gpu: number, freeAt: number): void {
     this.#grantedTo[gpu] = 0;
     this.timers.remove(gpu);
-    this.free.set(gpu, freeAt);
+    this.#setFree(gpu, freeAt);
   }
   leave(gpu: number): void {
     this.#executors[gpu] = NO_EXECUTOR;
     this.#joined--;
     this.settle(gpu, Infinity);
+    this.classes.leave(this.#classOf[gpu]!);
+  }
+
+  #enterClass(gpu: number, type: number): void {
+    const index = (this.#classOf[gpu] = this.classes.enter(type));
+    while (this.#free.length <= index) this.#free.push(new MinTree(this.max));
+  }
+  #leaveClass(gpu: number): void {
+    this.#setFree(gpu, Infinity);
+    this.classes.leave(this.#classOf[gpu]!);
+  }
+  #setFree(gpu: number, at: number): void {
+    this.#free[this.#classOf[gpu]!]!.set(gpu, at);
   }
 
   #grow(gpu: GpuId): void {
     const room = 2 ** Math.ceil(Math.log2(gpu + 1));
     const widened = <A extends Uint8Array | Int32Array | Float64Array>(from: A, to: A): A => (to.set(from), to);
+    this.#classOf = widened(this.#classOf, new Uint8Array(room));
     this.#executors = widened(this.#executors, new Float64Array(room));
     this.#isCounted = widened(this.#isCounted, new Uint8Array(room));
     this.#grantSeqs = widened(this.#grantSeqs, new Float64Array(room));

@@ -137,7 +137,8 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
     offered.batchSize === batchSize &&
     offered.latest === model.latest &&
     model.offeredAwaited === model.awaited &&
-    offered.delay === delayNow;
+    offered.delay === delayNow &&
+    offered.unfit === model.unfit;
   if (isSame) return;
   const earliest = (model.now + delayNow) as Instant;
   offered.offerSeq++;
@@ -145,6 +146,7 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
   offered.execAt = model.awaited > earliest ? model.awaited : earliest;
   offered.latest = model.latest;
   offered.delay = delayNow;
+  offered.unfit = model.unfit;
   model.offeredAwaited = model.awaited;
   const head = model.first;
   const isNewHead = head !== model.offeredHead;

@@ -20,6 +20,8 @@ export interface ClusterOptions {
   readonly runTime?: (batch: DispatchedBatch, begin: Instant) => Micros;
   /** Latencies of a model, by its index, on an accelerator where they are its own. Default: as planned. */
   readonly ownProfile?: (model: number, gpu: GpuId) => LatencyTable | undefined;
+  /** Number of an accelerator's type, as in the models' `unfit`. Default: all are of one. */
+  readonly typeOf?: (gpu: GpuId) => number;
   /** Reports every offer to the ranker at once, not only those that are due. It changes no decision. */
   readonly tellsAll?: boolean;
 }

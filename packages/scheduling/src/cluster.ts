@@ -63,6 +63,7 @@ export class Cluster {
   readonly #listener: ClusterListener;
   readonly #runTime: ((batch: DispatchedBatch, begin: Instant) => Micros) | undefined;
   readonly #ownProfile: ClusterOptions["ownProfile"];
+  readonly #typeOf: (gpu: GpuId) => number;
   readonly #sinks: readonly ModelSink[];
   readonly #indexOf = new Map<ThreadId, number>();
   /** Invalidation timers by model; never later than the model wants, but perhaps earlier. */
@@ -79,12 +80,14 @@ export class Cluster {
   /** By model: the position of its next request in the slice. */
   readonly #nextOf: Uint32Array;
 
-  constructor({ models, gpus, ctrl, listener, runTime, ownProfile, tellsAll = false }: ClusterOptions) {
+  constructor(options: ClusterOptions) {
+    const { models, gpus, ctrl, listener, runTime, ownProfile, typeOf, tellsAll = false } = options;
     this.models = models.map((config) => createModelThread({ ...config, epoch: EPOCH }));
     this.rank = createRankThread({ epoch: EPOCH, ctrl: ctrl ?? models[0]!.ctrl, gpusMax: gpus });
     this.#listener = listener ?? {};
     this.#runTime = runTime;
     this.#ownProfile = ownProfile;
+    this.#typeOf = typeOf ?? (() => 0);
     this.#sinks = this.models.map((_, i) => new ModelSink(this, i));
     for (const [i, model] of this.models.entries()) this.#indexOf.set(model.thread, i);
     this.#lookahead = new Lookahead(models.length);
@@ -102,9 +105,7 @@ export class Cluster {
         gpuFreed(this.rank, this.now, { gpu, executor, grantSeq, freeAt });
       },
     };
-    for (let gpu = 0; gpu < gpus; gpu++) {
-      gpuJoined(this.rank, ALWAYS, { gpu: gpu as GpuId, executor: executorOf(gpu), freeAt: ALWAYS, grantSeq: 0 });
-    }
+    for (let gpu = 0; gpu < gpus; gpu++) this.#joined(gpu as GpuId, ALWAYS, ALWAYS, 0);
   }
 
   /**
@@ -176,8 +177,10 @@ export class Cluster {
   join(gpu: number, at: Instant): void {
     if (at > this.now) this.#enter(at);
     const freeAt = Math.max(at, this.#busyUntil[gpu]!) as Instant;
-    const grantSeq = this.rank.accelerators.grantSeq(gpu);
-    gpuJoined(this.rank, at, { gpu: gpu as GpuId, executor: executorOf(gpu), freeAt, grantSeq });
+    this.#joined(gpu as GpuId, at, freeAt, this.rank.accelerators.grantSeq(gpu));
+  }
+  #joined(gpu: GpuId, at: Instant, freeAt: Instant, grantSeq: number): void {
+    gpuJoined(this.rank, at, { gpu, executor: executorOf(gpu), type: this.#typeOf(gpu), freeAt, grantSeq });
   }
 
   /** An accelerator leaves (CLUSTER-3): it isn't granted any more. */

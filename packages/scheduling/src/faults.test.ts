@@ -239,6 +239,7 @@ class FaultyCluster {
       at: this.at,
       gpu: gpu as GpuId,
       executor: key,
+      type: 0,
       freeAt: busyUntil as Instant,
       grantSeq,
     });

@@ -11,6 +11,8 @@ import {
 } from "./index.ts";
 
 const EXECUTOR = actorKey(7);
+/** The last accelerator is of another type. */
+const TYPES = [0, 0, 0, 1];
 const at = (us: number): Instant => us as Instant;
 
 function ranked(gpus: number) {
@@ -19,7 +21,11 @@ function ranked(gpus: number) {
   const out = { grant: (grant: Grant) => void grants.push({ ...grant }), askGpu: () => undefined };
   const all = Array.from({ length: gpus }, (_, gpu) => gpuId(gpu));
   for (const gpu of all)
-    stepRank(rank, { kind: "gpu-joined", at: at(0), gpu, executor: EXECUTOR, freeAt: at(0), grantSeq: 0 }, out);
+    stepRank(
+      rank,
+      { kind: "gpu-joined", at: at(0), gpu, executor: EXECUTOR, type: TYPES[gpu]!, freeAt: at(0), grantSeq: 0 },
+      out,
+    );
   let offerSeq = 0;
   return {
     rank,
@@ -38,6 +44,7 @@ function ranked(gpus: number) {
             execAt: at(now),
             latest: at(now + 50_000),
             delay: 200 as Micros,
+            unfit: [],
             ...candidate,
           },
         },
@@ -79,6 +86,16 @@ test("candidates that are due need accelerators of their own, and then the other
   offer(2, 1_000, { execAt: at(6_000) });
   expect(ask(1_000, 20_000, gpuId(2))).toBe(21_000);
   expect(ask(1_000, 20_000, gpuId(1))).toBe(undefined);
+});
+
+test("only candidates that could get the accelerator count, and only others that each of them could get", () => {
+  const { ask, offer } = ranked(4);
+  offer(1, 1_000, { execAt: at(5_000), unfit: [{ type: 1 }] });
+  expect(ask(1_000, 20_000, gpuId(3))).toBe(21_000);
+  const two = ranked(4);
+  two.offer(1, 1_000, { execAt: at(5_000), unfit: [{ type: 0 }] });
+  expect(two.ask(1_000, 20_000, gpuId(3))).toBe(undefined);
+  expect(two.ask(1_000, 20_000, gpuId(0))).toBe(21_000);
 });
 
 test("an accelerator with a grant on its way, one that has seen too old a grant, or someone else's gets none", () => {

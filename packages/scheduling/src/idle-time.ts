@@ -3,6 +3,7 @@
  * it gets time only if no candidate is due before it would end, or if each that is due finds another accelerator free.
  */
 import type { ActorKey, GpuId, Instant, Micros } from "@tutti/units";
+import { ALL_CLASSES } from "./accelerator-classes.ts";
 import type { Grant } from "./messages.ts";
 import type { RankThread } from "./rank-thread.ts";
 
@@ -21,24 +22,39 @@ export function giveIdleTime(rank: RankThread, at: Instant, asked: IdleQuestion)
   const { accelerators } = rank;
   const { gpu, executor, grantSeq, takes, gpus } = asked;
   if (!accelerators.isDrivenBy(gpu, executor) || !accelerators.mayReport(gpu, grantSeq)) return undefined;
-  if (accelerators.free.get(gpu) > at) return undefined;
+  if (accelerators.freeAt(gpu) > at) return undefined;
   const until = (at + takes) as Instant;
-  const due = candidatesDue(rank, until);
-  if (due > 0) {
+  const due = candidatesDue(rank, 1 << accelerators.classOf(gpu), until);
+  if (due.count > 0) {
     let others = 0;
-    for (const other of gpus) if (other !== gpu && accelerators.free.get(other) <= at) others++;
-    if (others < due) return undefined;
+    for (const other of gpus) {
+      const isFit = ((due.classes >> accelerators.classOf(other)) & 1) === 1;
+      if (other !== gpu && isFit && accelerators.freeAt(other) <= at) others++;
+    }
+    if (others < due.count) return undefined;
   }
   accelerators.settle(gpu, until);
   return until;
 }
 
-/** Number of candidates that wait for an accelerator, or will before that moment. */
-function candidatesDue({ waiting, modelTimers, slots }: RankThread, until: Instant): number {
-  if (modelTimers.topPriority >= until) return waiting.size;
-  let due = waiting.size;
-  for (let slot = 0; slot < slots.length; slot++)
-    if (modelTimers.has(slot) && modelTimers.priority(slot) < until) due++;
+/**
+ * Candidates that could get an accelerator of this class, and wait for one or will before that moment: their number,
+ * and the classes that all of them could get.
+ */
+function candidatesDue(
+  { waiting, modelTimers, slots }: RankThread,
+  bit: number,
+  until: Instant,
+): { count: number; classes: number } {
+  const due = { count: 0, classes: ALL_CLASSES };
+  if (modelTimers.topPriority >= until && waiting.size === 0) return due;
+  for (let index = 0; index < slots.length; index++) {
+    if (!waiting.has(index) && !(modelTimers.priority(index) < until)) continue;
+    const { classes } = slots[index]!;
+    if ((classes & bit) === 0) continue;
+    due.count++;
+    due.classes &= classes;
+  }
   return due;
 }
 

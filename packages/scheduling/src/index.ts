@@ -1,3 +1,4 @@
+export { NONE_UNFIT, type UnfitTypes } from "./accelerator-classes.ts";
 export type { ShareRules } from "./admission/deal-shares.ts";
 export type { ClassShare } from "./admission/fair-shares.ts";
 export { chooseBatch, type Gathering } from "./batch-choice.ts";

@@ -4,6 +4,7 @@
  */
 import type { CostStep } from "@tutti/dynamic";
 import type { LatencyTable } from "@tutti/profile";
+import type { UnfitTypes } from "./accelerator-classes.ts";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
 
@@ -42,6 +43,8 @@ export interface Candidate {
   latest: Instant;
   /** Time from sending the plan until the executor can start it, with its inputs pulled. */
   delay: Micros;
+  /** Executor types that can't run it in time: it isn't granted theirs. Mostly none. */
+  unfit: UnfitTypes;
 }
 
 /** A grant of an accelerator for one batch. The receiver may keep it. */
@@ -100,7 +103,14 @@ export type ModelEvent =
   /** The batches in flight on it go back into the queue. */
   | { kind: "executor-lost"; at: Instant; executor: ActorKey }
   /** Without `dynamic`, the model's running time does not depend on its input. */
-  | { kind: "profile-changed"; at: Instant; profile: LatencyTable; dynamic?: DynamicProfile | undefined }
+  | {
+      kind: "profile-changed";
+      at: Instant;
+      profile: LatencyTable;
+      dynamic?: DynamicProfile | undefined;
+      /** Default: any executor type can run it. */
+      unfit?: UnfitTypes;
+    }
   | { kind: "delays-changed"; at: Instant; ctrl: Micros; perItem: Micros; respond: Micros; guard: Micros }
   /** A newer epoch: offer again; older grants are ignored from now on. */
   | { kind: "ranker-changed"; at: Instant; epoch: number }
@@ -145,7 +155,8 @@ export type RankEvent =
       /** Scarcity of accelerators, as the model sees it: 0 … 255. */
       scarcity: number;
     }
-  | { kind: "gpu-joined"; at: Instant; gpu: GpuId; executor: ActorKey; freeAt: Instant; grantSeq: number }
+  /** `type`: number of its executor's type, as in `Candidate.unfit`. */
+  | { kind: "gpu-joined"; at: Instant; gpu: GpuId; executor: ActorKey; type: number; freeAt: Instant; grantSeq: number }
   /** A completion report, or the answer to `askGpu`; only the newest grantSeq counts. `NEVER`: paused. */
   | { kind: "gpu-freed"; at: Instant; gpu: GpuId; executor: ActorKey; grantSeq: number; freeAt: Instant }
   | { kind: "gpu-lost"; at: Instant; gpu: GpuId; executor: ActorKey }

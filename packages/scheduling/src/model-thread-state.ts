@@ -3,6 +3,7 @@ import { DeadlineQueue } from "@tutti/collections";
 import { ArrivalRate, type LatencyTable } from "@tutti/profile";
 import { ALWAYS, NEVER, assert } from "@tutti/units";
 import type { Instant, Micros, ThreadId } from "@tutti/units";
+import { NONE_UNFIT, type UnfitTypes } from "./accelerator-classes.ts";
 import { AcceptedGrants } from "./accepted-grants.ts";
 import { type Adaptation, NO_ADAPTATION, adaptationTo } from "./adaptation.ts";
 import type { ShareRules } from "./admission/deal-shares.ts";
@@ -28,6 +29,8 @@ export interface ModelThreadConfig {
   profile: LatencyTable;
   /** Profile for running times that depend on the input: batches are then chosen by it, not by `profile`. */
   dynamic?: DynamicProfile | undefined;
+  /** Executor types that can't run it within its SLO. Default: none. */
+  unfit?: UnfitTypes | undefined;
   slo: Micros;
   policy: Policy;
   /** Preference of the adaptive policy. Default: "accelerators". */
@@ -83,6 +86,7 @@ export class ModelThread {
 
   profile: LatencyTable;
   dynamic: DynamicPart | undefined;
+  unfit: UnfitTypes;
   /** l(b) of the batch that is being formed: as planned, or while a grant is taken those on its accelerator. */
   latencies: Float64Array;
   batchSizeMax: number;
@@ -158,6 +162,7 @@ export class ModelThread {
     this.refusals = new CountedRefusals(this.shares, (request) => keepLater(this, request));
     this.profile = profile;
     this.dynamic = config.dynamic === undefined ? undefined : new DynamicPart(config.dynamic);
+    this.unfit = config.unfit ?? NONE_UNFIT;
     this.latencies = profile.byBatchSize;
     this.batchSizeMax = profile.batchSizeMax;
     this.epoch = config.epoch;
@@ -168,7 +173,8 @@ export class ModelThread {
     this.respond = respond;
     this.nextBatchId = config.batchIdBase ?? 1;
     if (config.since !== undefined) this.rate.begin(config.since);
-    this.offered = { thread, term, offerSeq: 0, batchSize: 0, execAt: ALWAYS, latest: ALWAYS, delay: ctrl };
+    const { unfit } = this;
+    this.offered = { thread, term, offerSeq: 0, batchSize: 0, execAt: ALWAYS, latest: ALWAYS, delay: ctrl, unfit };
   }
 }
 

@@ -21,8 +21,8 @@
 import type { LatencyTable } from "@tutti/profile";
 import { NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, BatchId, Instant, Micros, RequestSeq } from "@tutti/units";
+import { NONE_UNFIT } from "./accelerator-classes.ts";
 import { choose, delay, update } from "./candidate.ts";
-import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import { DynamicPart } from "./dynamic/length-choice.ts";
 import { keepLater } from "./later-choice.ts";
 import { LaterRequest } from "./later-request.ts";
@@ -65,7 +65,7 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
     case "executor-lost":
       return executorLost(model, event.at, event.executor, out);
     case "profile-changed":
-      return profileChanged(model, event.at, event.profile, event.dynamic, out);
+      return profileChanged(model, event.at, event, out);
     case "delays-changed":
       return delaysChanged(model, event.at, event, out);
     case "ranker-changed":
@@ -249,15 +249,13 @@ export function executorLost(model: ModelThread, at: Instant, executor: ActorKey
   update(model, out);
 }
 
-export function profileChanged(
-  model: ModelThread,
-  at: Instant,
-  profile: LatencyTable,
-  dynamic: DynamicProfile | undefined,
-  out: ModelEffects,
-): void {
+type Profiled = Omit<Extract<ModelEvent, { kind: "profile-changed" }>, "kind" | "at">;
+
+export function profileChanged(model: ModelThread, at: Instant, profiled: Profiled, out: ModelEffects): void {
+  const { profile, dynamic, unfit } = profiled;
   advance(model, at);
   changeDynamic(model, dynamic);
+  model.unfit = unfit ?? NONE_UNFIT;
   model.profile = profile;
   model.latencies = profile.byBatchSize;
   model.batchSizeMax = profile.batchSizeMax;
@@ -298,7 +296,7 @@ export function subClusterChanged(model: ModelThread, at: Instant, epoch: number
   update(model, out);
 }
 
-function changeDynamic(model: ModelThread, profile: DynamicProfile | undefined): void {
+function changeDynamic(model: ModelThread, profile: Profiled["dynamic"]): void {
   model.skipped = 0;
   if (profile === undefined) model.dynamic = undefined;
   else if (model.dynamic !== undefined) model.dynamic.change(profile);

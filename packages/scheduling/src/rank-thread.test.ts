@@ -21,18 +21,23 @@ import {
 } from "./index.ts";
 
 const GPUS = 5;
+/** Two accelerators are of type 1, and the last one is of either type. */
+const TYPES = [0, 1, 0, 1, 0];
 const CTRL = 3;
+const FRESH = { type: 0, grantSeq: 0 };
 
 interface NaiveModel {
   term: number;
   offerSeq: number;
   candidate: Candidate | undefined;
+  unfit: Candidate["unfit"];
   timer: number;
   isWaiting: boolean;
   granted: boolean;
 }
 interface NaiveGpu {
   executor: number;
+  type: number;
   free: number;
   grantSeq: number;
   /** The newest grant that was not declined, and its value before that. */
@@ -65,8 +70,19 @@ class NaiveRank {
     m.granted = false;
     this.publish(m, now);
   }
+  isFit(m: NaiveModel, g: NaiveGpu): boolean {
+    return !m.candidate!.unfit.some(({ type }) => type === g.type);
+  }
+  /** Models whose newest offer names a type, and that could get this accelerator. */
+  claims(g: NaiveGpu): number {
+    return [...this.models.values()].filter((m) => m.unfit.length > 0 && !m.unfit.some(({ type }) => type === g.type))
+      .length;
+  }
   leastFree(): [number, NaiveGpu] | undefined {
-    return [...this.gpus].filter(([, g]) => g.free < Infinity).sort((a, b) => a[1].free - b[1].free || a[0] - b[0])[0];
+    const waiting = [...this.models.values()].filter((m) => m.isWaiting);
+    return [...this.gpus]
+      .filter(([, g]) => g.free < Infinity && waiting.some((m) => this.isFit(m, g)))
+      .sort((a, b) => a[1].free - b[1].free || a[0] - b[0])[0];
   }
   matchAt(): number {
     const waiting = [...this.models.values()].filter((m) => m.isWaiting);
@@ -102,7 +118,9 @@ class NaiveRank {
     const c = m.candidate!;
     m.timer = Infinity;
     const execAt = Math.max(c.execAt, now + c.delay);
-    const gpu = [...this.gpus].filter(([, g]) => g.free <= execAt && g.free < Infinity).sort((a, b) => a[0] - b[0])[0];
+    const gpu = [...this.gpus]
+      .filter(([, g]) => g.free <= execAt && g.free < Infinity && this.isFit(m, g))
+      .sort((a, b) => this.claims(a[1]) - this.claims(b[1]) || a[0] - b[0])[0];
     if (gpu && execAt <= c.latest + CTRL)
       this.grant(thread, m, gpu[0], now); // RANK-7
     else if (execAt > c.latest) m.candidate = undefined;
@@ -111,9 +129,10 @@ class NaiveRank {
   match(now: number) {
     const [gpu, g] = this.leastFree()!;
     for (const [, m] of this.models)
-      if (m.isWaiting && m.candidate!.latest < g.free) Object.assign(m, { isWaiting: false, candidate: undefined });
+      if (m.isWaiting && this.isFit(m, g) && m.candidate!.latest < g.free)
+        Object.assign(m, { isWaiting: false, candidate: undefined });
     const first = this.inOrder
-      .filter(([, m]) => m.isWaiting)
+      .filter(([, m]) => m.isWaiting && this.isFit(m, g))
       .sort((a, b) => a[1].candidate!.latest - b[1].candidate!.latest)[0];
     if (first) this.grant(first[0], first[1], gpu, now);
   }
@@ -131,13 +150,19 @@ class NaiveRank {
         term: -1,
         offerSeq: -1,
         candidate: undefined,
+        unfit: [],
         timer: Infinity,
         isWaiting: false,
         granted: false,
       };
       this.models.set(thread, m);
       if (term < m.term || (term === m.term && offerSeq <= m.offerSeq)) return;
-      Object.assign(m, { term, offerSeq, candidate: batchSize > 0 ? { ...e.candidate } : undefined });
+      Object.assign(m, {
+        term,
+        offerSeq,
+        unfit: e.candidate.unfit,
+        candidate: batchSize > 0 ? { ...e.candidate } : undefined,
+      });
       if (!m.granted) this.publish(m, now);
     } else if (e.kind === "grant-answered") {
       const m = this.models.get(e.thread);
@@ -151,6 +176,7 @@ class NaiveRank {
     } else if (e.kind === "gpu-joined") {
       const g = this.gpus.get(e.gpu) ?? {
         executor: 0,
+        type: 0,
         free: Infinity,
         grantSeq: 0,
         reportable: 0,
@@ -161,7 +187,12 @@ class NaiveRank {
       if (g.executor === e.executor && e.grantSeq < g.grantSeq) return;
       this.gpus.set(
         e.gpu,
-        Object.assign(g, { executor: e.executor, grantSeq: Math.max(g.grantSeq, e.grantSeq), reportable: e.grantSeq }),
+        Object.assign(g, {
+          executor: e.executor,
+          type: e.type,
+          grantSeq: Math.max(g.grantSeq, e.grantSeq),
+          reportable: e.grantSeq,
+        }),
       );
       this.settle(g, e.freeAt, now);
     } else if (e.kind === "gpu-freed") {
@@ -191,6 +222,12 @@ const choice = fc.record({
   gap: fc.constantFrom(0, 0, 1, 1, 2, 7),
 });
 
+/**
+ * The first model can run everywhere; the second not on type 0, the third not on type 1, the last on either or none.
+ */
+const unfitOf = (model: number, c: number): Candidate["unfit"] =>
+  [0, 1].filter((type) => (model === 3 ? c % 4 > type : model === 2 - type)).map((type) => ({ type }));
+
 /** Turns random numbers into events that often make sense: answers to grants in flight, reports of batches that ran. */
 function toEvent(
   { what, a, b, c, d }: { what: number; a: number; b: number; c: number; d: number },
@@ -211,7 +248,16 @@ function toEvent(
     return {
       kind: "candidate-offered",
       at,
-      candidate: { thread, term, offerSeq, batchSize: d === 5 ? 0 : 1 + c, execAt, latest, delay },
+      candidate: {
+        thread,
+        term,
+        offerSeq,
+        batchSize: d === 5 ? 0 : 1 + c,
+        execAt,
+        latest,
+        delay,
+        unfit: unfitOf(a, c),
+      },
     };
   }
   if (what < 12 && last !== undefined) {
@@ -240,7 +286,10 @@ function toEvent(
       freeAt: d === 0 ? NEVER : ((at + d - 1) as Instant),
     };
   if (what < 16)
-    return { kind: "gpu-joined", at, gpu, executor, freeAt: c === 0 ? ALWAYS : ((at + d) as Instant), grantSeq: c % 3 };
+    return {
+      ...{ kind: "gpu-joined", at, gpu, executor, type: b === 4 ? d % 2 : TYPES[b]! },
+      ...{ freeAt: c === 0 ? ALWAYS : ((at + d) as Instant), grantSeq: c % 3 },
+    };
   if (what === 16) return { kind: "gpu-lost", at, gpu, executor };
   if (what === 17) return { kind: "model-gone", at, thread };
   return { kind: "clock-reached", at };
@@ -257,6 +306,8 @@ test("RankThread grants what the printed algorithm grants, whatever events come 
       const out: RankEffects = {
         grant: (g) => {
           grants.push(g);
+          const slot = rank.slots[rank.slotOf.get(g.thread)]!;
+          expect(slot.unfit.map(({ type }) => type)).not.toContain(rank.accelerators.typeOf(g.gpu));
           log.push(`${g.sentAt} grant ${g.thread}/${g.term}.${g.offerSeq} gpu ${g.gpu}.${g.grantSeq} free ${g.freeAt}`);
           expect([g.epoch, g.validUntil]).toEqual([7, g.sentAt + 4 * CTRL]);
         },
@@ -272,7 +323,8 @@ test("RankThread grants what the printed algorithm grants, whatever events come 
       };
       for (const gpu of [0, 1, 2]) {
         const executor = (10 * (gpu + 1)) as ActorKey;
-        both({ kind: "gpu-joined", at: now as Instant, gpu: gpu as GpuId, executor, freeAt: ALWAYS, grantSeq: 0 });
+        const joined = { gpu: gpu as GpuId, executor, type: TYPES[gpu]!, freeAt: ALWAYS, grantSeq: 0 };
+        both({ kind: "gpu-joined", at: now as Instant, ...joined });
       }
       for (const chosen of choices) {
         for (let until = now + chosen.gap; nextRankWakeAt(rank) < until;) {
@@ -283,8 +335,11 @@ test("RankThread grants what the printed algorithm grants, whatever events come 
         both(toEvent(chosen, now as Instant, grants, seqs));
         for (const [thread, index] of rank.slotOf) {
           const slot = rank.slots[index]!;
-          if (rank.waiting.has(index))
-            expect(slot.execAt - slot.delay, `W holds ${thread} before its timer fired`).toBeLessThanOrEqual(now);
+          if (!rank.waiting.has(index)) continue;
+          expect(slot.execAt - slot.delay, `W holds ${thread} before its timer fired`).toBeLessThanOrEqual(now);
+          if (chosen.what <= 17) continue; // the timers have not fired since the event
+          const idle = rank.accelerators.firstFreeBy(now, slot.classes);
+          expect(idle, `${thread} waits beside an accelerator that is idle and fit`).toBe(-1);
         }
       }
       grantsSeen += grants.length;
@@ -299,11 +354,19 @@ test("models and accelerators beyond the declared bounds are ignored and counted
   const out = { grant() {}, askGpu() {} };
   stepRank(
     rank,
-    { kind: "gpu-joined", at: 0 as Instant, gpu: 2 as GpuId, executor: 1 as ActorKey, freeAt: ALWAYS, grantSeq: 0 },
+    { kind: "gpu-joined", at: 0 as Instant, gpu: 2 as GpuId, executor: 1 as ActorKey, ...FRESH, freeAt: ALWAYS },
     out,
   );
   expect([rank.ignored, rank.accelerators.joined]).toEqual([1, 0]);
-  const offer = { term: 1, offerSeq: 1, batchSize: 1, execAt: 0 as Instant, latest: 9 as Instant, delay: 0 as Micros };
+  const offer = {
+    term: 1,
+    offerSeq: 1,
+    batchSize: 1,
+    execAt: 0 as Instant,
+    latest: 9 as Instant,
+    delay: 0 as Micros,
+    unfit: [],
+  };
   for (let i = 0; i < 65_537; i++)
     stepRank(
       rank,
@@ -319,7 +382,7 @@ test("an accelerator that does not answer is asked again until it does, and serv
   const grants: Grant[] = [];
   const out: RankEffects = { grant: (g) => grants.push(g), askGpu: () => asked.push(rank.now) };
   const gpu = { gpu: 0 as GpuId, executor: 5 as ActorKey };
-  stepRank(rank, { kind: "gpu-joined", at: 0 as Instant, ...gpu, freeAt: ALWAYS, grantSeq: 0 }, out);
+  stepRank(rank, { kind: "gpu-joined", at: 0 as Instant, ...gpu, freeAt: ALWAYS, ...FRESH }, out);
   const candidate = {
     thread: 1 as ThreadId,
     term: 1,
@@ -328,6 +391,7 @@ test("an accelerator that does not answer is asked again until it does, and serv
     execAt: 0 as Instant,
     latest: 9e6 as Instant,
     delay: 0 as Micros,
+    unfit: [],
   };
   stepRank(rank, { kind: "candidate-offered", at: 0 as Instant, candidate }, out);
   while (asked.length < 3)
@@ -345,7 +409,7 @@ test("an accelerator that does not answer is asked again until it does, and serv
     scarcity: 0,
   };
   stepRank(rank, { kind: "grant-answered", at: 6500 as Instant, ...late }, out);
-  expect(rank.accelerators.free.min).toBe(Infinity); // too late to count
+  expect(rank.accelerators.leastFree(0)).toBe(Infinity); // too late to count
   stepRank(rank, { kind: "gpu-freed", at: 6600 as Instant, ...gpu, grantSeq: 1, freeAt: 6600 as Instant }, out);
   stepRank(rank, { kind: "clock-reached", at: 6600 as Instant }, out);
   expect(grants.map((g) => g.grantSeq)).toEqual([1, 2]);
@@ -358,7 +422,7 @@ test("after a declined grant the accelerator's reports about the one before it c
   const gpu = { gpu: 0 as GpuId, executor: 5 as ActorKey };
   const at = (now: number): { at: Instant } => ({ at: now as Instant });
   const offer = (now: number, offerSeq: number): void => {
-    const seqs = { thread: 1 as ThreadId, term: 1, offerSeq, batchSize: 1, delay: 0 as Micros };
+    const seqs = { thread: 1 as ThreadId, term: 1, offerSeq, batchSize: 1, delay: 0 as Micros, unfit: [] };
     const candidate = { ...seqs, execAt: now as Instant, latest: 9e6 as Instant };
     stepRank(rank, { kind: "candidate-offered", ...at(now), candidate }, out);
     stepRank(rank, { kind: "clock-reached", ...at(now) }, out);
@@ -368,7 +432,7 @@ test("after a declined grant the accelerator's reports about the one before it c
     const seqs = { ...gpu, thread: 1 as ThreadId, term: 1, offerSeq, grantSeq, scarcity: 0 };
     stepRank(rank, { kind: "grant-answered", ...at(now), ...seqs, used, freeAt: freeAt as Instant }, out);
   };
-  stepRank(rank, { kind: "gpu-joined", ...at(0), ...gpu, freeAt: ALWAYS, grantSeq: 0 }, out);
+  stepRank(rank, { kind: "gpu-joined", ...at(0), ...gpu, freeAt: ALWAYS, ...FRESH }, out);
   offer(0, 1);
   answer(1, true, 100);
   offer(200, 2);
@@ -376,9 +440,9 @@ test("after a declined grant the accelerator's reports about the one before it c
   expect(grants.map(({ grantSeq }) => grantSeq)).toEqual([1, 2]);
   const freed = { kind: "gpu-freed", ...gpu, freeAt: 5000 as Instant } as const;
   stepRank(rank, { ...freed, ...at(202), grantSeq: 1 }, out);
-  expect(rank.accelerators.free.min).toBe(5000);
+  expect(rank.accelerators.leastFree(0)).toBe(5000);
   stepRank(rank, { ...freed, ...at(203), grantSeq: 0, freeAt: 1 as Instant }, out);
-  expect(rank.accelerators.free.min).toBe(5000); // older than any that ran
+  expect(rank.accelerators.leastFree(0)).toBe(5000); // older than any that ran
 });
 
 test("an accelerator that went on under a predecessor is heard, also when a grant of ours with a lower sequence has expired (GPU-5)", () => {
@@ -392,7 +456,7 @@ test("an accelerator that went on under a predecessor is heard, also when a gran
   const [gpu, executor] = [0 as GpuId, 10 as ActorKey];
   const at = (time: number): Instant => time as Instant;
   const offer = (time: number, offerSeq: number): void => {
-    const candidate = { thread: threadId(0, 0), term: 1, offerSeq, batchSize: 1, delay: 0 as Micros };
+    const candidate = { thread: threadId(0, 0), term: 1, offerSeq, batchSize: 1, delay: 0 as Micros, unfit: [] };
     stepRank(
       rank,
       { kind: "candidate-offered", at: at(time), candidate: { ...candidate, execAt: at(time), latest: at(time + 90) } },
@@ -400,7 +464,7 @@ test("an accelerator that went on under a predecessor is heard, also when a gran
     );
     stepRank(rank, { kind: "clock-reached", at: at(time) }, out);
   };
-  stepRank(rank, { kind: "gpu-joined", at: at(0), gpu, executor, freeAt: at(0), grantSeq: 7 }, out);
+  stepRank(rank, { kind: "gpu-joined", at: at(0), gpu, executor, type: 0, freeAt: at(0), grantSeq: 7 }, out);
   offer(1, 1);
   const expired = at(nextRankWakeAt(rank));
   stepRank(rank, { kind: "clock-reached", at: expired }, out);

@@ -18,6 +18,7 @@
 import { IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
+import { ALL_CLASSES, NONE_UNFIT, type UnfitTypes } from "./accelerator-classes.ts";
 import { Accelerators, NOBODY } from "./accelerators.ts";
 import type { Candidate, RankEffects, RankEvent } from "./messages.ts";
 import { HighestScarcity } from "./highest-scarcity.ts";
@@ -50,6 +51,9 @@ class ModelSlot {
   execAt: Instant = ALWAYS;
   latest: Instant = ALWAYS;
   delay = 0 as Micros;
+  /** Types that can't run it, and a bit for each class of accelerators that can. */
+  unfit = NONE_UNFIT;
+  classes = ALL_CLASSES;
   /** The accelerator whose grant to this model is in flight, or −1. */
   grantedGpu = -1;
 
@@ -134,7 +138,15 @@ export function candidateOffered(rank: RankThread, at: Instant, candidate: Reado
   slot.execAt = candidate.execAt;
   slot.latest = candidate.latest;
   slot.delay = candidate.delay;
+  if (candidate.unfit.length > 0 || slot.unfit.length > 0) setUnfit(rank, slot, candidate.unfit);
   if (slot.grantedGpu < 0) publish(rank, index, slot);
+}
+
+function setUnfit({ accelerators: { classes } }: RankThread, slot: ModelSlot, unfit: UnfitTypes): void {
+  if (slot.unfit.length > 0) classes.claim(slot.classes, -1);
+  slot.unfit = unfit;
+  slot.classes = classes.of(unfit);
+  if (unfit.length > 0) classes.claim(slot.classes, 1);
 }
 
 type Answer = Omit<Extract<RankEvent, { kind: "grant-answered" }>, "kind" | "at">;
@@ -157,11 +169,9 @@ export function grantAnswered(rank: RankThread, at: Instant, answer: Answer): vo
   hearAgain(rank, index);
 }
 
-export function gpuJoined(
-  rank: RankThread,
-  at: Instant,
-  { gpu, executor, freeAt, grantSeq }: { gpu: GpuId; executor: ActorKey; freeAt: Instant; grantSeq: number },
-): void {
+type Joining = Omit<Extract<RankEvent, { kind: "gpu-joined" }>, "kind" | "at">;
+
+export function gpuJoined(rank: RankThread, at: Instant, { gpu, executor, type, freeAt, grantSeq }: Joining): void {
   advance(rank, at);
   const { accelerators } = rank;
   if (!(gpu < accelerators.max)) {
@@ -172,8 +182,25 @@ export function gpuJoined(
   // A repeated announcement of the same incarnation says nothing about a grant that it has not seen yet.
   if (accelerators.isDrivenBy(gpu, executor) && grantSeq < accelerators.grantSeq(gpu)) return;
   const waiting = accelerators.grantedTo(gpu);
-  accelerators.join(gpu, executor, freeAt, grantSeq);
+  const { changes } = accelerators.classes;
+  accelerators.join(gpu, executor, type, freeAt, grantSeq);
+  if (accelerators.classes.changes > changes) reclassify(rank);
   if (waiting !== NOBODY) hearAgain(rank, waiting);
+}
+
+/** There is a class of accelerators that no candidate knew. */
+function reclassify({ accelerators, waiting, slots }: RankThread): void {
+  const { classes } = accelerators;
+  waiting.grow(classes.count);
+  classes.forgetClaims();
+  for (let index = 0; index < slots.length; index++) {
+    const slot = slots[index]!;
+    slot.classes = classes.of(slot.unfit);
+    if (slot.unfit.length > 0) classes.claim(slot.classes, 1);
+    if (!waiting.has(index)) continue;
+    waiting.remove(index);
+    waiting.add(index, slot.thread, slot.latest, slot.delay, slot.classes);
+  }
 }
 
 export function gpuFreed(
@@ -185,7 +212,10 @@ export function gpuFreed(
   const { accelerators } = rank;
   if (!accelerators.isDrivenBy(gpu, executor)) return;
   if (!accelerators.isInReach(gpu, grantSeq)) return; // GPU-6
-  if (grantSeq > accelerators.grantSeq(gpu)) return gpuJoined(rank, at, { gpu, executor, freeAt, grantSeq }); // GPU-5
+  if (grantSeq > accelerators.grantSeq(gpu)) {
+    const type = accelerators.typeOf(gpu);
+    return gpuJoined(rank, at, { gpu, executor, type, freeAt, grantSeq }); // GPU-5
+  }
   if (!accelerators.mayReport(gpu, grantSeq)) return; // GPU-2
   const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer
   accelerators.settle(gpu, freeAt);
@@ -206,6 +236,7 @@ export function modelGone(rank: RankThread, at: Instant, thread: ThreadId): void
   if (index < 0) return;
   const slot = rank.slots[index]!;
   forget(rank, index, slot);
+  setUnfit(rank, slot, NONE_UNFIT);
   rank.scarcity.forget(index);
   if (slot.grantedGpu >= 0) rank.accelerators.orphan(slot.grantedGpu); // its expiry asks the accelerator
   rank.slotOf.delete(index);
@@ -228,11 +259,11 @@ export function fireModelTimer(rank: RankThread, at: Instant, out: RankEffects):
   // A9: the timer may be late, or the offer took long to arrive.
   const execAt = slot.execAt > earliest ? slot.execAt : earliest;
   const isLate = execAt > slot.latest;
-  const gpu = execAt > slot.latest + rank.ctrl ? -1 : rank.accelerators.free.firstAtMost(execAt); // RANK-7
+  const gpu = execAt > slot.latest + rank.ctrl ? -1 : rank.accelerators.firstFreeBy(execAt, slot.classes); // RANK-7
   if (gpu >= 0) grant(rank, index, gpu, out);
   else if (isLate)
     slot.batchSize = 0; // its own invalidation timer makes a new offer
-  else rank.waiting.add(index, slot.thread, slot.latest, slot.delay);
+  else rank.waiting.add(index, slot.thread, slot.latest, slot.delay, slot.classes);
   return true;
 }
 
@@ -241,13 +272,14 @@ export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects):
   if (matchAt(rank) > at) return false;
   advance(rank, at);
   const { accelerators, waiting } = rank;
-  const freeAt = accelerators.free.min;
-  while (waiting.leastLatest < freeAt) {
-    const index = waiting.mostUrgent;
-    waiting.remove(index);
-    rank.slots[index]!.batchSize = 0; // nothing is free in time: its own invalidation timer makes a new offer
+  const index = soonestClass(rank);
+  const freeAt = accelerators.leastFree(index);
+  while (waiting.leastLatest(index) < freeAt) {
+    const slot = waiting.mostUrgent(index);
+    waiting.remove(slot);
+    rank.slots[slot]!.batchSize = 0; // nothing is free in time: its own invalidation timer makes a new offer
   }
-  if (waiting.size > 0) grant(rank, waiting.mostUrgent, accelerators.free.firstMin(), out);
+  if (waiting.hasFor(index)) grant(rank, waiting.mostUrgent(index), accelerators.firstLeastFree(index), out);
   return true;
 }
 
@@ -268,8 +300,26 @@ export function fireExpiry(rank: RankThread, at: Instant, out: RankEffects): boo
 /** Time of the match timer (RANK-2). `NEVER` when W is empty or nothing is ever free; a past moment means at once. */
 function matchAt(rank: RankThread): Instant {
   if (rank.waiting.size === 0) return NEVER;
-  const { min } = rank.accelerators.free;
+  const index = soonestClass(rank);
+  const min = index < 0 ? Infinity : rank.accelerators.leastFree(index);
   return (min === Infinity ? Infinity : min - rank.waiting.longestDelay) as Instant;
+}
+
+/**
+ * Class of the accelerator of least (free, id) that a waiting candidate can get; −1: there is none. Nothing else that
+ * the candidates of this class can get is free earlier.
+ */
+function soonestClass({ accelerators, waiting }: RankThread): number {
+  let soonest = -1;
+  let least = Infinity;
+  for (let i = 0; i < accelerators.classes.count; i++) {
+    const freeAt = accelerators.leastFree(i);
+    if (!(freeAt <= least) || freeAt === Infinity || !waiting.hasFor(i)) continue;
+    if (freeAt === least && accelerators.firstLeastFree(soonest) < accelerators.firstLeastFree(i)) continue;
+    soonest = i;
+    least = freeAt;
+  }
+  return soonest;
 }
 
 function advance(rank: RankThread, at: Instant): void {
@@ -303,7 +353,7 @@ function hearAgain(rank: RankThread, index: number): void {
 function grant(rank: RankThread, index: number, gpu: number, out: RankEffects): void {
   const slot = rank.slots[index]!;
   rank.waiting.remove(index);
-  const freeAt = rank.accelerators.free.get(gpu) as Instant;
+  const freeAt = rank.accelerators.freeAt(gpu) as Instant;
   const validUntil = (rank.now + rank.validityTimes * rank.ctrl) as Instant;
   slot.grantedGpu = gpu;
   const grantSeq = rank.accelerators.grant(gpu, index, validUntil + 1);

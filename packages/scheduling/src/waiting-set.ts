@@ -1,44 +1,60 @@
 /**
- * W: the candidates whose model timer fired while no accelerator was free in time. docs/algorithms.md, A4 and A5. It
- * has two heaps over the same slots: by (latest, thread id), and by longest delay, from which the match timer follows.
+ * W: the candidates whose model timer fired while no accelerator was free in time. docs/algorithms.md, A4 and A5. Its
+ * heaps are over the same slots: for each class of accelerators by (latest, thread id) those that it can run, and all
+ * by longest delay, from which the match timer follows.
  *
- *   WAITING-1. A slot is in both heaps or in neither, and only after its model timer fired.
+ *   WAITING-1. A slot is in the heap by delay and in those of its classes, or in none, and only after its model timer
+ *              fired.
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { Instant, Micros, ThreadId } from "@tutti/units";
 
 export class WaitingSet {
-  readonly #byLatest: IndexedHeap;
+  readonly #slotsMax: number;
+  /** By class of accelerators. */
+  readonly #byLatest: IndexedHeap[] = [];
   readonly #byDelay: IndexedHeap;
 
   constructor(slotsMax: number) {
-    this.#byLatest = new IndexedHeap(slotsMax);
+    this.#slotsMax = slotsMax;
     this.#byDelay = new IndexedHeap(slotsMax);
   }
 
   get size(): number {
-    return this.#byLatest.size;
+    return this.#byDelay.size;
   }
-  /** The slot of least (latest, thread); −1 when empty. */
-  get mostUrgent(): number {
-    return this.#byLatest.topKey;
+  /** Whether an accelerator of this class could run any. */
+  hasFor(index: number): boolean {
+    return this.#byLatest[index]!.size > 0;
   }
-  /** Its latest start; `NEVER` when empty. */
-  get leastLatest(): Instant {
-    return this.#byLatest.topPriority as Instant;
+  /** The slot of least (latest, thread) that this class can run; −1: none. */
+  mostUrgent(index: number): number {
+    return this.#byLatest[index]!.topKey;
+  }
+  /** Its latest start; `NEVER`: none. */
+  leastLatest(index: number): Instant {
+    return this.#byLatest[index]!.topPriority as Instant;
   }
   /** The longest delay of all; −Infinity when empty. */
   get longestDelay(): number {
     return -this.#byDelay.topPriority;
   }
   has(slot: number): boolean {
-    return this.#byLatest.has(slot);
+    return this.#byDelay.has(slot);
   }
-  add(slot: number, thread: ThreadId, latest: Instant, delay: Micros): void {
-    this.#byLatest.set(slot, latest, thread);
+  /** Makes room for accelerators of so many classes. */
+  grow(classes: number): void {
+    while (this.#byLatest.length < classes) this.#byLatest.push(new IndexedHeap(this.#slotsMax));
+  }
+  /** @param classes - a bit for each class that can run it */
+  add(slot: number, thread: ThreadId, latest: Instant, delay: Micros, classes: number): void {
     this.#byDelay.set(slot, -delay, thread);
+    const heaps = this.#byLatest;
+    for (let i = 0; i < heaps.length; i++) if (((classes >> i) & 1) === 1) heaps[i]!.set(slot, latest, thread);
   }
   remove(slot: number): void {
-    if (this.#byLatest.remove(slot)) this.#byDelay.remove(slot);
+    if (!this.#byDelay.remove(slot)) return;
+    const heaps = this.#byLatest;
+    for (let i = 0; i < heaps.length; i++) heaps[i]!.remove(slot);
   }
 }

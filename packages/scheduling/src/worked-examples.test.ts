@@ -215,7 +215,13 @@ test("A10.6: an accelerator that frees at 10 goes to the waiting candidate whose
   const rank = createRankThread({ epoch: 1, ctrl: micros(0), gpusMax: 1 });
   const grants: Grant[] = [];
   const out = { grant: (g: Grant) => grants.push(g), askGpu() {} };
-  gpuJoined(rank, ALWAYS, { gpu: 0 as GpuId, executor: 9 as ActorKey, freeAt: 10_000 as Instant, grantSeq: 0 });
+  gpuJoined(rank, ALWAYS, {
+    gpu: 0 as GpuId,
+    executor: 9 as ActorKey,
+    type: 0,
+    freeAt: 10_000 as Instant,
+    grantSeq: 0,
+  });
   const waiting = [
     [7000, 12_000],
     [9000, 11_000],
@@ -227,6 +233,7 @@ test("A10.6: an accelerator that frees at 10 goes to the waiting candidate whose
       term: 1,
       offerSeq: 1,
       batchSize: 1,
+      unfit: [],
       execAt: execAt as Instant,
       latest: latest as Instant,
       delay: 0 as Micros,

@@ -8,6 +8,7 @@
  *          batch.
  */
 import { type Instant, assert } from "@tutti/units";
+import { typedModels } from "./parts/accelerator-types.ts";
 import { type RunListener, simulate } from "./run.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimBatch, SimRefusal, SimRequest } from "./simulated-cluster.ts";
@@ -22,7 +23,13 @@ export interface DecisionHeader {
   readonly gather: "target" | "head";
   readonly gpus: number;
   /** Models in the order of their numbers; `soloUs` is l(1), how long a batch of one runs. */
-  readonly models: readonly { readonly name: string; readonly sloUs: number; readonly soloUs: number }[];
+  readonly models: readonly {
+    readonly name: string;
+    readonly sloUs: number;
+    readonly soloUs: number;
+    /** Types of accelerators that it isn't given, and l(1) there. Left out: there are none. */
+    readonly unfit?: readonly { readonly type: string; readonly soloUs: number }[];
+  }[];
 }
 
 export type Decision =
@@ -64,8 +71,15 @@ export type Decision =
       readonly completed: boolean;
     };
 
-export function decisionHeader({ seed, policy, gather, gpus, models }: Scenario): DecisionHeader {
-  const told = models.map(({ name, slo, profile }) => ({ name, sloUs: slo, soloUs: profile.latency(1) }));
+export function decisionHeader({ seed, policy, gather, gpus, types = [], models, network }: Scenario): DecisionHeader {
+  const typed = types.length === 0 ? undefined : typedModels(models, types, network);
+  const told = models.map(({ name, slo, profile }, i) => {
+    const unfit = typed?.unfit[i]!.map(({ type }) => {
+      return { type: types[type]!.name, soloUs: Math.ceil(profile.latency(1) * types[type]!.times) };
+    });
+    const isUnfit = unfit !== undefined && unfit.length > 0;
+    return { name, sloUs: slo, soloUs: profile.latency(1), ...(isUnfit && { unfit }) };
+  });
   return { version: DECISION_LOG_VERSION, seed, policy, gather, gpus, models: told };
 }
 

@@ -50,13 +50,17 @@ export class StoryTeller {
   }
 
   #tellArrival({ request, model, at, deadline, lastDeadline }: Arrival): void {
-    const { name } = this.#header.models[model]!;
+    const { name, unfit = [] } = this.#header.models[model]!;
     const slo = formatDuration((deadline - at) as Micros);
     this.#tell(
       `Request ${request} for ${name} arrived at ${ms(at)}; its answer was due ${slo} later, by ${ms(deadline)}.`,
     );
     if (lastDeadline !== undefined)
       this.#tell(`Its costs have later steps: an answer was still worth something until ${ms(lastDeadline)}.`);
+    for (const { type, soloUs } of unfit) {
+      const solo = formatDuration(soloUs as Micros);
+      this.#tell(`It isn't given a ${type} accelerator: even alone it would take ${solo} there.`);
+    }
     const others = [...this.#waiting[model]!.values()];
     const head = others.toSorted((a, b) => a.deadline - b.deadline || a.request - b.request)[0];
     if (head === undefined)

@@ -84,7 +84,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     const delays = plannedDelays(network);
     // A request with steps may come back as one that aims at a later step.
     this.#isPlain = !alike.some(hasCosts);
-    const typed = types && typedModels(alike, types);
+    const typed = types && typedModels(alike, types, network);
     const models = typed?.models ?? alike;
     this.#listener = listener;
     this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
@@ -103,8 +103,9 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
         batchesInFlightMax: Math.max(IN_FLIGHT_MIN, 4 * gpus),
         ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning, noise),
         ...{ thread: threadId(i, 0), term: 1, epoch: 1, slo: model.slo, ...delays },
+        unfit: typed?.unfit[i],
       })),
-      ...(typed !== undefined && { ownProfile: typed.ownProfile }),
+      ...(typed !== undefined && { ownProfile: typed.ownProfile, typeOf: typed.typeOf }),
       ...((noise !== undefined || models.some(({ runs, dynamic }) => runs !== undefined || dynamic !== undefined)) && {
         runTime: (batch: DispatchedBatch, begin: Instant) => {
           const alone = undisturbedRun(models[modelNumberOf(batch.thread)]!, batch);

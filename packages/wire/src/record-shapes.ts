@@ -81,6 +81,7 @@ shape(CandidateOffered, {
     execAt: s[4]!,
     latest: s[5]!,
     delay: s[6]!,
+    unfit: s[7]!,
   }),
   spread(value, s) {
     s[0] = value.thread;
@@ -90,6 +91,7 @@ shape(CandidateOffered, {
     s[4] = value.execAt;
     s[5] = value.latest;
     s[6] = value.delay;
+    s[7] = value.unfit;
   },
 });
 

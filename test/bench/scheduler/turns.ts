@@ -33,6 +33,7 @@ import {
   offeredCandidate,
   rankClockReached,
   requestArrived,
+  NONE_UNFIT,
 } from "@tutti/scheduling";
 import {
   ALWAYS,
@@ -276,7 +277,7 @@ export class RankHost {
     this.#ends = new IndexedHeap(o.gpus);
     this.#freeAt = new Float64Array(o.gpus).fill(-Infinity);
     for (let gpu = 0; gpu < o.gpus; gpu++) {
-      const joined = { gpu: gpu as GpuId, executor: executorOf(gpu), freeAt: ALWAYS, grantSeq: 0 };
+      const joined = { gpu: gpu as GpuId, executor: executorOf(gpu), type: 0, freeAt: ALWAYS, grantSeq: 0 };
       gpuJoined(this.rank, ALWAYS, joined);
     }
   }
@@ -303,7 +304,7 @@ export class RankHost {
       const offerSeq = records[r + 3]!;
       if (records[r + 1] === OFFER) {
         const [batchSize, execAt, latest, delay] = [records[r + 4]!, records[r + 5]!, records[r + 6]!, records[r + 7]!];
-        const candidate = { thread, term: TERM, offerSeq, batchSize, execAt: execAt as Instant };
+        const candidate = { thread, term: TERM, offerSeq, batchSize, execAt: execAt as Instant, unfit: NONE_UNFIT };
         candidateOffered(this.rank, at, { ...candidate, latest: latest as Instant, delay: delay as Micros });
       } else {
         const [gpu, grantSeq, freeAt] = [records[r + 4]! as GpuId, records[r + 5]!, records[r + 6]! as Instant];

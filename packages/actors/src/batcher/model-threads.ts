@@ -10,11 +10,11 @@ import {
   threadOf,
 } from "@tutti/protocol";
 import { LatencyTable } from "@tutti/profile";
-import { type DynamicProfile, type ModelEvent, createModelThread } from "@tutti/scheduling";
+import { type DynamicProfile, type ModelEvent, type UnfitTypes, createModelThread } from "@tutti/scheduling";
 import { type ThreadId, type Instant, type Micros, micros } from "@tutti/units";
 import type { CatalogModel } from "../runtime/catalog.ts";
 import { reserve } from "../runtime/reserve.ts";
-import { OwnProfiles } from "./own-profiles.ts";
+import { OwnProfiles, unfitOf } from "./own-profiles.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import type { ArrivalOrder } from "./arrival-order.ts";
 import type { BatcherConfig } from "./batcher.ts";
@@ -87,7 +87,7 @@ export class ModelThreads {
       const seed = delays === undefined ? this.#neighbours() : { ctrl: delays.ctrl, perItem: delays.perItemNs / 1_000 };
       const dynamic = this.#dynamicOf(model, bucket);
       if (profile === undefined) continue;
-      this.#startThread({ spec, bucket, profile, dynamic, term, seed });
+      this.#startThread({ spec, bucket, profile, dynamic, unfit: unfitOf(model.status), term, seed });
       this.#ownProfiles.note(threadOf(spec, bucket), bucket, model.status, profile);
       this.#options.selector.setVariation(threadOf(spec, bucket), variationOf(model, bucket));
     }
@@ -112,7 +112,7 @@ export class ModelThreads {
       this.#options.selector.setVariation(entry.id, variationOf(model, entry.bucket));
       if (profile === undefined) continue;
       this.#ownProfiles.note(entry.id, entry.bucket, model.status, profile);
-      this.#options.step(entry, { kind: "profile-changed", at, profile, dynamic });
+      this.#options.step(entry, { kind: "profile-changed", at, profile, dynamic, unfit: unfitOf(model.status) });
     }
   }
 
@@ -173,10 +173,11 @@ export class ModelThreads {
     readonly bucket: number;
     readonly profile: LatencyTable;
     readonly dynamic: DynamicProfile | undefined;
+    readonly unfit: UnfitTypes;
     readonly term: number;
     readonly seed: MeasuredDelays | undefined;
   }): void {
-    const { spec, bucket, profile, dynamic, term, seed } = begin;
+    const { spec, bucket, profile, dynamic, unfit, term, seed } = begin;
     const { config, clock, dispatcher, threads, router } = this.#options;
     const subCluster = router.placement.subClusterOf(spec.number);
     const pullCost = new PullCost(config.delayFloors, rowLayout(spec, bucket, typicalLengths(spec)).byteLength, seed);
@@ -187,6 +188,7 @@ export class ModelThreads {
       epoch: router.leaders.of(subCluster)?.epoch ?? 0,
       profile,
       dynamic,
+      unfit,
       slo: spec.slo,
       policy: config.policy,
       ...(config.prefer !== undefined && { prefer: config.prefer }),

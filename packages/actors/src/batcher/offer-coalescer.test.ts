@@ -9,6 +9,7 @@ const DELAY = micros(1_000);
 const candidate = (offerSeq: number, dueInMs: number, batchSize = offerSeq): Candidate => ({
   thread: threadId(1, 0),
   term: 1,
+  unfit: [],
   offerSeq,
   batchSize,
   execAt: (START + dueInMs * 1_000 + DELAY) as Instant,

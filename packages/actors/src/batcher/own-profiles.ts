@@ -1,6 +1,15 @@
 import { LatencyTable } from "@tutti/profile";
 import type { ModelStatus } from "@tutti/protocol";
+import { NONE_UNFIT, type UnfitTypes } from "@tutti/scheduling";
 import { type ThreadId, micros } from "@tutti/units";
+import { fnv1a } from "@tutti/wire";
+
+/** Types whose latencies are known and that plans don't count: they can't serve the model, or none of them is there. */
+export function unfitOf(status: ModelStatus | undefined): UnfitTypes {
+  if (status?.byType === undefined) return NONE_UNFIT;
+  const unfit = status.byType.filter(({ type }) => !status.executorTypes.includes(type));
+  return unfit.length === 0 ? NONE_UNFIT : unfit.map(({ type }) => ({ type: fnv1a(type) }));
+}
 
 /**
  * Latencies of threads on the accelerator that is granted, where the executor types that serve a model are unlike. The

@@ -6,6 +6,8 @@ const ASK_AGAIN: Micros = seconds(10);
 
 interface Heard {
   readonly type: string;
+  /** Number of its accelerators. */
+  readonly gpus: number;
   /** Numbers of its models. */
   readonly models: ReadonlySet<number>;
 }
@@ -17,13 +19,15 @@ export class ExecutorTypes {
   readonly #askedAt = new Map<string, Instant>();
 
   /** @returns whether it is of another type than before, or has other models */
-  hear({ executor, type, models }: ExecutorInventory): boolean {
+  hear({ executor, type, gpus, models }: ExecutorInventory): boolean {
     const before = this.#heard.get(executor);
     const isSame =
       before?.type === type &&
+      before.gpus === gpus.length &&
       before.models.size === models.length &&
       models.every(({ number }) => before.models.has(number));
-    if (!isSame) this.#heard.set(executor, { type, models: new Set(models.map(({ number }) => number)) });
+    const heard = { type, gpus: gpus.length, models: new Set(models.map(({ number }) => number)) };
+    if (!isSame) this.#heard.set(executor, heard);
     return !isSame;
   }
   lose(executor: ActorKey): void {
@@ -34,15 +38,15 @@ export class ExecutorTypes {
     return this.#heard.get(executor)?.type;
   }
   /**
-   * Types of the executors that have this model loaded.
+   * Types of the executors that have this model loaded, and the numbers of their accelerators.
    *
    * @param lives - whether an executor that was heard is still there: one that was only heard once may have gone since
    */
-  serving(modelNumber: number, lives: (executor: ActorKey) => boolean): ReadonlySet<string> {
-    const types = new Set<string>();
-    for (const [executor, { type, models }] of this.#heard)
+  serving(modelNumber: number, lives: (executor: ActorKey) => boolean): ReadonlyMap<string, number> {
+    const types = new Map<string, number>();
+    for (const [executor, { type, gpus, models }] of this.#heard)
       if (!lives(executor)) this.#heard.delete(executor);
-      else if (models.has(modelNumber)) types.add(type);
+      else if (models.has(modelNumber)) types.set(type, (types.get(type) ?? 0) + gpus);
     return types;
   }
 

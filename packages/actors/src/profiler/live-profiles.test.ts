@@ -13,7 +13,8 @@ const spec = {
 } as unknown as ModelSpec;
 const points = [1, 2, 4].map((batchSize) => ({ batchSize, latency: millis(4 + batchSize) }));
 const status = { profiles: [points], means: [points], executorTypes: ["whole"] } as unknown as ModelStatus;
-const WHOLE = new Set(["whole"]);
+const serving = (...types: string[]): Map<string, number> => new Map(types.map((type) => [type, 1]));
+const WHOLE = serving("whole");
 const alone = (run: Micros) => ({ type: "whole", bucket: 0, batchSize: 1, run });
 const live = (): LiveProfiles =>
   new LiveProfiles(spec, status, { quantile: 0.99, window: seconds(10), newsShare: 0.05, overhead: millis(1) });
@@ -50,21 +51,21 @@ test("of the types that serve the slowest is planned with, as each was measured 
   expect([profiles.wants("whole", 0), profiles.wants("half", 0)]).toEqual([false, true]);
   expect(profiles.learn(measured("half", 2))).toBe(true);
   expect(profiles.wants("half", 0)).toBe(false);
-  const both = profiles.news(instant(1_000_000), new Set(["whole", "half"]));
+  const both = profiles.news(instant(1_000_000), serving("whole", "half"));
   expect(latencies(both)).toEqual([10, 12, 16]);
   expect(both).toMatchObject({ executorTypes: ["half", "whole"], byType: [{ type: "whole" }, { type: "half" }] });
-  expect(latencies(profiles.news(instant(1_100_000), new Set(["half"])))).toEqual([10, 12, 16]);
+  expect(latencies(profiles.news(instant(1_100_000), serving("half")))).toEqual([10, 12, 16]);
   const again = profiles.news(instant(1_200_000), WHOLE);
   expect(latencies(again)).toEqual([5, 6, 8]);
   expect(again?.executorTypes).toEqual(["whole"]);
   // Executors that are all away come back (LP2).
-  expect(profiles.news(instant(1_300_000), new Set())).toBeUndefined();
+  expect(profiles.news(instant(1_300_000), serving())).toBeUndefined();
 });
 
 test("a profiler that starts anew goes on with what is stored of each type", () => {
   const first = live();
   first.learn(measured("half", 2));
-  const stored = first.news(instant(1_000_000), new Set(["half"]))!;
+  const stored = first.news(instant(1_000_000), serving("half"))!;
   const second = new LiveProfiles(spec, stored, {
     quantile: 0.99,
     window: seconds(10),
@@ -80,7 +81,7 @@ test("runs count for their type alone, and a measurement of some buckets only fo
   profiles.learn(measured("half", 2));
   for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), { ...alone(millis(12)), type: "half" });
   expect(latencies(profiles.news(instant(1_100_000), WHOLE))).toEqual([5, 6, 8]);
-  expect(latencies(profiles.news(instant(1_100_001), new Set(["half"])))?.[0]).toBe(12);
+  expect(latencies(profiles.news(instant(1_100_001), serving("half")))?.[0]).toBe(12);
   const two = { ...spec, buckets: [{}, {}] } as unknown as ModelSpec;
   const buckets = new LiveProfiles(
     two,
@@ -109,14 +110,14 @@ test.each([
   const profiles = live();
   expect(profiles.learn({ ...measured("half", 2), ...wrong })).toBe(false);
   expect(profiles.wants("half", 0)).toBe(false);
-  expect(profiles.news(instant(1_000_000), new Set(["whole", "half"]))).toBeUndefined();
+  expect(profiles.news(instant(1_000_000), serving("whole", "half"))).toBeUndefined();
 });
 
 test("a type that can't meet the SLO even alone doesn't count beside others that can (LP1)", () => {
   const profiles = live();
   profiles.learn(measured("snail", 10));
-  expect(latencies(profiles.news(instant(1_000_000), new Set(["whole", "snail"])))).toEqual([5, 6, 8]);
-  expect(latencies(profiles.news(instant(1_100_000), new Set(["snail"])))).toEqual([50, 60, 80]);
+  expect(latencies(profiles.news(instant(1_000_000), serving("whole", "snail")))).toEqual([5, 6, 8]);
+  expect(latencies(profiles.news(instant(1_100_000), serving("snail")))).toEqual([50, 60, 80]);
 });
 
 test("given latencies are those of whole accelerators: parts that were there first are measured", () => {

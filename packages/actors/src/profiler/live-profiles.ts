@@ -1,3 +1,4 @@
+import { servingTypes } from "@tutti/planning/live";
 import { LatencyObserver, LatencyTable } from "@tutti/profile";
 import {
   type ModelSpec,
@@ -8,7 +9,7 @@ import {
   TYPES_MAX,
 } from "@tutti/protocol";
 import { type Instant, type Micros, micros } from "@tutti/units";
-import { batchSizesOf, pointsOf, refusalOf } from "../runtime/profile-plan.ts";
+import { batchSizesOf, offeredType, pointsOf } from "../runtime/profile-plan.ts";
 
 /** Largest share of the SLO that live runs may add to the seed's latency in plans. */
 const INFLATION_SHARE_MAX = 0.2;
@@ -40,7 +41,8 @@ interface Observed {
  * The profiles of one ready model, refined from live runs.
  *
  *   LP1. Each executor type has profiles of its own. What is published for plans is the pointwise slowest of the types
- *        that serve now and can meet the SLO, since any of them may get the batch (docs/algorithms.md, 0).
+ *        that serve it now, since any of them may get the batch; types that can't meet its SLO get none of its batches
+ *        (docs/algorithms.md, 0).
  *   LP2. While none of the known types serves, nothing changes: executors that are away come back.
  *   LP3. A type is measured once; one that can't be measured is not asked again until the model's next version.
  */
@@ -120,13 +122,17 @@ export class LiveProfiles {
   /**
    * The status to publish if something moved enough to matter to a plan; undefined otherwise.
    *
-   * @param serving - types of the executors that have the model
+   * @param serving - types of the executors that have the model, and the numbers of their accelerators
    */
-  news(at: Instant, serving: ReadonlySet<string>): ModelStatus | undefined {
+  news(at: Instant, serving: ReadonlyMap<string, number>): ModelStatus | undefined {
     const known = [...this.#byType].filter(([type]) => serving.has(type)).map(([, observed]) => observed);
     if (known.length === 0 && this.#byType.size > 1) return undefined; // LP2
-    const able = known.filter((one) => refusalOf(this.spec, one.given.profiles, this.#options.overhead) === "");
-    const counted = able.length > 0 ? able : known.length > 0 ? known : [...this.#byType.values()];
+    const fit = servingTypes(
+      known.map(({ given: { type, profiles } }) =>
+        offeredType(this.spec, profiles, serving.get(type)!, this.#options.overhead),
+      ),
+    );
+    const counted = known.length > 0 ? known.filter((_, i) => fit[i]) : [...this.#byType.values()];
     const buckets = Array.from({ length: this.#bucketCount }, (_, bucket) => bucket);
     const profiles = buckets.map((bucket) => this.#planningPoints(counted, bucket, at));
     const types = this.#types(counted);

@@ -1,7 +1,8 @@
 import { type ModelSpec, type ModelStatus, type ProfileMeasured, type ProfilePoints } from "@tutti/protocol";
+import { servingTypes } from "@tutti/planning/live";
 import { LatencyTable } from "@tutti/profile";
 import type { ActorKey, GpuId, Micros } from "@tutti/units";
-import { type MeasuredSize, pointsOf, refusalOf } from "../runtime/profile-plan.ts";
+import { type MeasuredSize, offeredType, pointsOf, refusalOf } from "../runtime/profile-plan.ts";
 
 /** One accelerator that measures one bucket for us. */
 interface Measurement {
@@ -88,19 +89,33 @@ export class ModelWork {
   conclude(quantile: number, overhead: Micros): ModelStatus {
     const failure = this.#failure;
     if (failure !== undefined) return this.status("failed", `a trial run failed: ${failure}`);
-    const profiles = this.spec.buckets.map((_, bucket) => this.#points(bucket, { quantile }));
-    const means = this.spec.buckets.map((_, bucket) => this.#points(bucket, "mean"));
-    return { ...this.decide(profiles, means, overhead), ...this.#apart(quantile) };
+    const byType = this.#byType(quantile);
+    const unfit = this.#unfit(byType, overhead);
+    const of = (summary: { readonly quantile: number } | "mean"): ProfilePoints[] =>
+      this.spec.buckets.map((_, bucket) => this.#points(bucket, summary, (type) => !unfit.includes(type)));
+    return {
+      ...this.decide(of({ quantile }), of("mean"), overhead),
+      executorTypes: this.types.filter((type) => !unfit.includes(type)),
+      ...(this.types.length > 1 && { byType }),
+    };
   }
-  /** Profiles by type, where the executors that have the model are unlike: some types may not have been measured. */
-  #apart(quantile: number): Pick<ModelStatus, "byType"> {
-    if (this.types.length < 2) return {};
+  /** Profiles by type: where the executors that have the model are unlike, some types may not have been measured. */
+  #byType(quantile: number): NonNullable<ModelStatus["byType"]> {
     const measured = [
       ...new Set(this.measurements.flatMap(({ result }) => (result === undefined ? [] : [result.type]))),
     ];
     const of = (type: string, summary: { readonly quantile: number } | "mean"): ProfilePoints[] =>
-      this.spec.buckets.map((_, bucket) => this.#points(bucket, summary, type));
-    return { byType: measured.map((type) => ({ type, profiles: of(type, { quantile }), means: of(type, "mean") })) };
+      this.spec.buckets.map((_, bucket) => this.#points(bucket, summary, (one) => one === type));
+    return measured.map((type) => ({ type, profiles: of(type, { quantile }), means: of(type, "mean") }));
+  }
+  /** The types that don't serve the model: it is then served by the others alone. */
+  #unfit(byType: NonNullable<ModelStatus["byType"]>, overhead: Micros): readonly string[] {
+    const gpusOf = (type: string): number =>
+      [...this.reports.values()].reduce((sum, report) => sum + (report.type === type ? report.gpus.length : 0), 0);
+    const fit = servingTypes(
+      byType.map(({ type, profiles }) => offeredType(this.spec, profiles, gpusOf(type), overhead)),
+    );
+    return byType.filter((_, i) => !fit[i]).map(({ type }) => type);
   }
   decide(profiles: readonly ProfilePoints[], means: readonly ProfilePoints[], overhead: Micros): ModelStatus {
     const refusal = refusalOf(this.spec, profiles, overhead);
@@ -112,13 +127,17 @@ export class ModelWork {
   }
 
   /**
-   * Points of l(b). If there are several executor types, the pointwise slowest counts, since any of them may get the
-   * batch (docs/algorithms.md, 0).
+   * Points of l(b). If there are several executor types that count, it is the pointwise slowest, since any of them may
+   * get the batch (docs/algorithms.md, 0).
    */
-  #points(bucket: number, summary: { readonly quantile: number } | "mean", only?: string): ProfilePoints {
+  #points(
+    bucket: number,
+    summary: { readonly quantile: number } | "mean",
+    counts: (type: string) => boolean,
+  ): ProfilePoints {
     const byType = new Map<string, MeasuredSize[]>();
     for (const { bucket: measured, result } of this.measurements) {
-      if (measured === bucket && result !== undefined && (only ?? result.type) === result.type)
+      if (measured === bucket && result !== undefined && counts(result.type))
         byType.set(result.type, [...(byType.get(result.type) ?? []), ...result.samples]);
     }
     const tables = [...byType.values()].map((sizes) =>

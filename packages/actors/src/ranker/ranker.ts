@@ -54,6 +54,7 @@ import {
   modelNumberOf,
   seconds,
 } from "@tutti/units";
+import { fnv1a } from "@tutti/wire";
 import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import { PlacementWatcher } from "../runtime/placement-watcher.ts";
 import { plausible } from "../runtime/plausible.ts";
@@ -418,7 +419,8 @@ class Ranker implements Actor, RankEffects {
     }
     if (driver !== undefined) this.#leave(gpu, driver);
     this.#gpus.set(gpu, executor);
-    this.#step({ kind: "gpu-joined", at: this.#now(), gpu, executor, freeAt: state.freeAt, grantSeq: state.grantSeq });
+    const { freeAt, grantSeq } = state;
+    this.#step({ kind: "gpu-joined", at: this.#now(), gpu, executor, type: fnv1a(state.type), freeAt, grantSeq });
   }
 
   #leave(gpu: GpuId, executor: ActorKey): void {

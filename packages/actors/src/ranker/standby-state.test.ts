@@ -47,7 +47,7 @@ const gpu = (id: number, freeAt = 5, grantSeq = 3): GpuState => ({
 });
 const offer = (offerSeq: number, term = 1): CandidateOffered => ({
   ...{ thread: threadId(4, 0), term, offerSeq, batchSize: 1 },
-  ...{ execAt: instant(1), latest: instant(2), delay: micros(3) },
+  ...{ execAt: instant(1), latest: instant(2), delay: micros(3), unfit: [] },
 });
 
 test("everybody is asked once, and the newest of each accelerator and thread is read, accelerators first", () => {

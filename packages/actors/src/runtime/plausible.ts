@@ -13,6 +13,7 @@ import {
   type RequestArrived,
   type RequestCosts,
   SLO_US_MAX,
+  TYPES_MAX,
 } from "@tutti/protocol";
 import { type Instant, type Micros, seconds } from "@tutti/units";
 
@@ -39,8 +40,9 @@ export const plausible = (clock: () => Instant) => ({
     return steps.every(({ deadline }) => isNear(deadline, now));
   },
   /** An empty offer names no instants. */
-  candidate({ batchSize, execAt, latest, delay }: CandidateOffered): boolean {
+  candidate({ batchSize, execAt, latest, delay, unfit }: CandidateOffered): boolean {
     const now = clock();
+    if (unfit.length > TYPES_MAX) return false;
     return batchSize === 0 || (isNear(execAt, now) && isNear(latest, now) && isShort(delay));
   },
   grant({ freeAt, sentAt, validUntil }: GpuGranted): boolean {

@@ -1,4 +1,5 @@
 import type { ModelSpec, ProfilePoints } from "@tutti/protocol";
+import type { OfferedType } from "@tutti/planning/live";
 import { PLANNING_CAP } from "@tutti/profile";
 import { type Micros, formatDuration, micros } from "@tutti/units";
 
@@ -37,6 +38,18 @@ export function pointsOf(
           : Math.min(quantile(runs, summary.quantile), PLANNING_CAP * quantile(runs, 0.5));
       return { batchSize, latency: micros(Math.max(1, Math.ceil(value))) };
     });
+}
+
+/** How executors of one type are to a model, which may have buckets: the worst of them counts. */
+export function offeredType(
+  spec: ModelSpec,
+  profiles: readonly ProfilePoints[],
+  gpus: number,
+  overhead: Micros,
+): OfferedType {
+  const alone = Math.max(1, ...profiles.map((points) => points[0]?.latency ?? 0));
+  const room = spec.slo - overhead;
+  return { tightness: room > 0 ? alone / room : Infinity, capacity: gpus / alone };
 }
 
 /**

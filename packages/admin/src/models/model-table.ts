@@ -1,11 +1,14 @@
 import type { ListedModel } from "@tutti/client";
-import { type ModelStatus, type ProfilePoints, threadName } from "@tutti/protocol";
-import { formatDuration } from "@tutti/units";
+import { type ModelSpec, type ModelStatus, type ProfilePoints, threadName } from "@tutti/protocol";
+import { formatDuration, micros } from "@tutti/units";
 import { renderTable } from "../table.ts";
 
 const HEADINGS = ["model", "version", "state", "SLO", "max batch", "l(1)", "l(max)", "executors"];
 
-/** The table of served models, one row for each bucket, followed by the reasons of those that are not ready. */
+/**
+ * The table of served models, one row for each bucket, followed by the reasons of those that are not ready or not on
+ * all types.
+ */
 export function renderModels(models: readonly ListedModel[]): string {
   const rows = models.flatMap(({ spec, status }) =>
     spec.buckets.map((_, bucket) => {
@@ -22,9 +25,7 @@ export function renderModels(models: readonly ListedModel[]): string {
       ];
     }),
   );
-  const reasons = models
-    .map(({ spec, status }) => reasonOf(spec.name, status))
-    .filter((reason) => reason !== undefined);
+  const reasons = models.map(({ spec, status }) => reasonOf(spec, status)).filter((reason) => reason !== undefined);
   return [renderTable(HEADINGS, rows), ...reasons].filter((part) => part !== "").join("\n");
 }
 
@@ -56,8 +57,15 @@ function latencyAt(points: ProfilePoints, which: "first" | "last"): string {
   return point === undefined ? "-" : formatDuration(point.latency);
 }
 
-function reasonOf(name: string, status: ModelStatus | undefined): string | undefined {
-  return status !== undefined && status.state !== "ready" && status.reason !== ""
-    ? `${name}: ${status.reason}`
-    : undefined;
+function reasonOf({ name, slo }: ModelSpec, status: ModelStatus | undefined): string | undefined {
+  if (status === undefined) return undefined;
+  if (status.state !== "ready") return status.reason === "" ? undefined : `${name}: ${status.reason}`;
+  const unfit = status.byType?.filter(({ type }) => !status.executorTypes.includes(type)) ?? [];
+  const texts = unfit.map(({ type, profiles }) => {
+    const alone = profiles.reduce((most, [one]) => Math.max(most, one?.latency ?? 0), 0);
+    return `${type} (one request takes ${formatDuration(micros(alone))} there)`;
+  });
+  return texts.length === 0
+    ? undefined
+    : `${name}: not planned on ${texts.join(", ")}; its SLO is ${formatDuration(slo)}`;
 }

@@ -199,12 +199,17 @@ test("distributions that come, change and go while requests wait lose nobody", (
   run([modelOf({ kind: "adaptive" }, undefined)], 1, requests, (cluster, { seq, arrivedAt }) => {
     if (seq % 50 !== 0) return;
     cluster.runUntil(arrivedAt);
-    profileChanged(cluster.models[0]!, arrivedAt, MEANS, profiles[changes++ % 3], {
-      offer: (candidate) => cluster.offered(0, candidate),
-      answerGrant: () => undefined,
-      dispatch: () => undefined,
-      refuse: (request, cause) => cluster.refused(0, request, cause),
-    });
+    profileChanged(
+      cluster.models[0]!,
+      arrivedAt,
+      { profile: MEANS, dynamic: profiles[changes++ % 3] },
+      {
+        offer: (candidate) => cluster.offered(0, candidate),
+        answerGrant: () => undefined,
+        dispatch: () => undefined,
+        refuse: (request, cause) => cluster.refused(0, request, cause),
+      },
+    );
   });
   expect(changes).toBe(30);
 });

@@ -1,38 +1,67 @@
 /**
- * Unlike accelerators under Tutti's own policies: offers are planned with the slowest, and a batch is formed for the
- * accelerator that is granted (docs/algorithms.md, A3).
+ * Unlike accelerators under Tutti's own policies: offers are planned with the slowest that can meet the model's SLO, a
+ * batch is formed for the accelerator that is granted, and those that can't meet the SLO are not (docs/algorithms.md,
+ * A3 and A4).
  */
-import { poolCapacity } from "@tutti/planning";
+import { type OfferedType, type TypedCapacity, servingTypes, typedCapacity } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
+import type { UnfitTypes } from "@tutti/scheduling";
 import type { GpuId } from "@tutti/units";
-import type { AcceleratorType, ScenarioModel } from "../scenario.ts";
+import type { AcceleratorType, Network, ScenarioModel } from "../scenario.ts";
 import type { SimClusterFactory, SimClusterOptions, SimRequest } from "../simulated-cluster.ts";
-import { slower } from "./part-profile.ts";
+import { delayOf, slower } from "./part-profile.ts";
 import { SteppedClusters, renumbered } from "../stepped-clusters.ts";
 
 export interface TypedModels {
-  /** Models with the latencies of the slowest accelerators. */
+  /** Models with the latencies of the slowest accelerators that serve them. */
   readonly models: readonly ScenarioModel[];
+  /** By model: the types that can't serve it. */
+  readonly unfit: readonly UnfitTypes[];
+  readonly typeOf: (gpu: GpuId) => number;
   /** Latencies of a model, by its index, on an accelerator that is faster. */
   readonly ownProfile: (model: number, gpu: GpuId) => LatencyTable | undefined;
 }
 
-export function typedModels(models: readonly ScenarioModel[], types: readonly AcceleratorType[]): TypedModels {
-  const slowest = Math.max(...types.map(({ times }) => times));
-  const byType = types.map(({ times }) => models.map(({ profile }) => slower(profile, times)));
+export function typedModels(
+  models: readonly ScenarioModel[],
+  types: readonly AcceleratorType[],
+  network: Network,
+): TypedModels {
   const typeOf = types.flatMap(({ gpus }, type) => new Array<number>(gpus).fill(type));
+  const typed = models.map((model) => {
+    const byType = types.map(({ times }) => slower(model.profile, times));
+    const fit = servingTypes(
+      types.map(({ gpus, times }, type) => offered(model, byType[type]!, gpus / times, network)),
+    );
+    const serving = types.map((_, type) => type).filter((type) => fit[type]);
+    const slowest = Math.max(...serving.map((type) => types[type]!.times));
+    return { byType, serving, slowest };
+  });
   return {
-    models: models.map((model) => ({ ...model, profile: slower(model.profile, slowest) })),
+    models: models.map((model, i) => ({ ...model, profile: slower(model.profile, typed[i]!.slowest) })),
+    unfit: typed.map(({ serving }) => types.map((_, type) => ({ type })).filter(({ type }) => !serving.includes(type))),
+    typeOf: (gpu) => typeOf[gpu]!,
     ownProfile: (model, gpu) => {
       const type = typeOf[gpu]!;
-      return types[type]!.times === slowest ? undefined : byType[type]![model]!;
+      const { byType, slowest } = typed[model]!;
+      return types[type]!.times === slowest ? undefined : byType[type]!;
     },
   };
 }
 
+function offered(
+  { slo, classes }: ScenarioModel,
+  { byBatchSize }: LatencyTable,
+  capacity: number,
+  network: Network,
+): OfferedType {
+  const room = Math.min(slo, ...classes.map((one) => one.slo)) - delayOf(network);
+  return { tightness: room > 0 ? byBatchSize[1]! / room : Infinity, capacity };
+}
+
 /**
- * A static split, for comparison: each type is a cluster of its own with every model, and requests are dealt to them in
- * proportion to what they are expected to carry (docs/algorithms.md, D9).
+ * A static split, for comparison: each type is a cluster of its own with the models that it can serve. Their requests
+ * are dealt to the types so that all are expected to be full at the same rate (docs/algorithms.md, D9).
  */
 export function inPools(create: SimClusterFactory): SimClusterFactory {
   return (options) => {
@@ -46,29 +75,35 @@ export function inPools(create: SimClusterFactory): SimClusterFactory {
       firstGpu += gpus;
       return create({ ...rest, models, gpus, listener });
     });
-    return new SteppedClusters(pools, dealtBy(weightsOf(types, options)));
+    return new SteppedClusters(pools, dealtBy(expectedOfTypes(types, options).split));
   };
 }
 
-function weightsOf(types: readonly AcceleratorType[], { models, shares }: SimClusterOptions): readonly number[] {
-  const carried = types.map(({ gpus, times }) => {
-    const pool = models.map(({ profile, slo, share }, i) => {
-      return { share: shares?.[i] ?? share, slo, dispersion: 1, profile: slower(profile, times) };
-    });
-    return poolCapacity(pool, gpus).carried;
+/** Rate that unlike accelerators are expected to carry. @param dispersion - of the arrivals */
+export function expectedOfTypes(
+  types: readonly AcceleratorType[],
+  { models, shares, network }: Pick<SimClusterOptions, "models" | "shares" | "network">,
+  dispersion = 1,
+): TypedCapacity {
+  const { unfit } = typedModels(models, types, network);
+  const pool = models.map(({ profile, slo, share }, i) => {
+    const isUnfit = (type: number): boolean => unfit[i]!.some((one) => one.type === type);
+    const profiles = types.map(({ times }, type) => (isUnfit(type) ? undefined : slower(profile, times)));
+    return { share: shares?.[i] ?? share, slo: slo - delayOf(network), dispersion, profiles };
   });
-  const total = carried.reduce((sum, rate) => sum + rate, 0);
-  return carried.map((rate) => (total > 0 ? rate / total : 1 / types.length));
+  return typedCapacity(
+    pool,
+    types.map(({ gpus }) => gpus),
+  );
 }
 
 /** Deals each model's requests evenly by weights: the member that is furthest behind its share has the next one. */
-function dealtBy(weights: readonly number[]): (request: SimRequest) => number {
-  const behind = new Map<number, number[]>();
+function dealtBy(split: readonly (readonly number[])[]): (request: SimRequest) => number {
+  const behind = split.map((weights) => weights.map(() => 0));
   return ({ model }) => {
-    const own = behind.get(model) ?? weights.map(() => 0);
-    behind.set(model, own);
+    const own = behind[model]!;
     let next = 0;
-    for (const [i, weight] of weights.entries()) {
+    for (const [i, weight] of split[model]!.entries()) {
       own[i]! += weight;
       if (own[i]! > own[next]!) next = i;
     }

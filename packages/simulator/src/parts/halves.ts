@@ -8,10 +8,10 @@
  */
 import { type DivisibleModel, type Division, type Interference, divisionOf, factorBeside } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
-import type { Arrivals, Network, Scenario, ScenarioModel } from "../scenario.ts";
+import type { Arrivals, Scenario, ScenarioModel } from "../scenario.ts";
 import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../simulated-cluster.ts";
 import { meanShares } from "../sub-clusters.ts";
-import { partProfile, slower } from "./part-profile.ts";
+import { delayOf, partProfile, slower } from "./part-profile.ts";
 
 const HALF = 50;
 
@@ -68,9 +68,6 @@ function divisionOfPool({ models, shares, gpus, network, interference, arrivals 
 
 /** The dispersion of modulated arrivals and of a recording is unknown here. */
 const dispersionOf = (arrivals: Arrivals): number => (arrivals.process === "gamma" ? 1 / arrivals.shape : 1);
-
-const delayOf = ({ arrive, ctrl, data, respond, jitter }: Network): number =>
-  ((arrive ?? 0) + ctrl + data + respond) * (1 + jitter);
 
 /** The options of a cluster of halves, which reports batches on the accelerators that the scenario has. */
 function onHalves(options: SimClusterOptions): SimClusterOptions {

@@ -1,7 +1,7 @@
 /** Latencies on a part of an accelerator, emulated after docs/algorithms.md, D6. */
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros } from "@tutti/units";
-import type { ModelParts, ScenarioModel } from "../scenario.ts";
+import type { ModelParts, Network, ScenarioModel } from "../scenario.ts";
 
 /**
  * L(b,p) = β + α·b/min(p, min(1, fills·b)) in µs, p a share: a batch that doesn't fill its part takes as long as one
@@ -39,6 +39,10 @@ export function slower(table: LatencyTable, factor: number): LatencyTable {
     points.map(({ batchSize, latency }) => ({ batchSize, latency: micros(Math.ceil(latency * factor)) })),
   );
 }
+
+/** The longest that a request of one item is on the way, µs. */
+export const delayOf = ({ arrive, ctrl, data, respond, jitter }: Network): number =>
+  ((arrive ?? 0) + ctrl + data + respond) * (1 + jitter);
 
 function partTable(parts: ModelParts, share: number, batchSizeMax: number): LatencyTable {
   return LatencyTable.fromPoints(

@@ -129,7 +129,7 @@ export class WarmupPeers {
     const offerSeq = ++this.#offers;
     const execAt = offerSeq % 2 === 0 ? now : after(now, RUN);
     const latest = after(execAt, millis(20));
-    const candidate = { thread, term: 1, offerSeq, batchSize: 1, execAt, latest, delay: DELAY };
+    const candidate = { thread, term: 1, offerSeq, batchSize: 1, execAt, latest, delay: DELAY, unfit: [] };
     this.#candidates.set(thread, candidate);
     this.#send(this.#batcher, CandidateOffered, candidate);
   }

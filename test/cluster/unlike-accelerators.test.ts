@@ -1,0 +1,66 @@
+/** Accelerators of two types in one pool, and a model that only the fast ones can serve, in virtual time. */
+import type { Engine } from "@tutti/ports/engine";
+import { gpuId, micros, millis, seconds } from "@tutti/units";
+import { expect, test } from "vitest";
+import { VirtualCluster } from "./virtual-cluster.ts";
+
+/** l(1) is 5 ms on the fast type and 20 ms on the slow one: one model has no time for that. */
+const URGENT = { name: "urgent", alphaMs: 1, betaMs: 4, sloMs: 16, batchSizeMax: 8 } as const;
+const PATIENT = { name: "patient", alphaMs: 1, betaMs: 4, sloMs: 120, batchSizeMax: 8 } as const;
+
+/** Two fast accelerators, and two of lower ids that come later and take four times as long. */
+function unlike(): { cluster: VirtualCluster; ran: Map<string, number> } {
+  /** Batches by model and type. */
+  const ran = new Map<string, number>();
+  let isSlow = false;
+  const wrapEngine = (engine: Engine): Engine => (isSlow ? slow(engine) : counted(engine, "fast"));
+  const counted = (engine: Engine, type: string): Engine => ({
+    type,
+    load: (model, done) => engine.load(model, done),
+    unload: (name, done) => engine.unload(name, done),
+    stop: (done) => engine.stop(done),
+    run: (batch, done) => {
+      const key = `${batch.model} ${type}`;
+      ran.set(key, (ran.get(key) ?? 0) + 1);
+      engine.run(batch, done);
+    },
+  });
+  const slow = (engine: Engine): Engine => {
+    const own = counted(engine, "slow");
+    return {
+      ...own,
+      latencyOf: (_, __, batchSize) => millis(4 * (4 + batchSize)),
+      run: (batch, done) =>
+        own.run(batch, (outcome) => {
+          if (outcome.kind === "failed") return done(outcome);
+          cluster.later(micros(3 * outcome.run), () => done({ ...outcome, run: micros(4 * outcome.run) }));
+        }),
+    };
+  };
+  const cluster = new VirtualCluster({ seed: 1, gpus: 2, executors: 2, batchers: 1, wrapEngine });
+  cluster.addModel(URGENT);
+  cluster.addModel(PATIENT);
+  cluster.startExecutor("fast", [gpuId(2), gpuId(3)]);
+  cluster.run(seconds(3));
+  for (const name of ["executor-0", "executor-1"]) cluster.drain(name);
+  cluster.run(seconds(2));
+  isSlow = true;
+  for (const gpu of [0, 1]) cluster.startExecutor(`slow-${gpu}`, [gpuId(gpu)]);
+  cluster.run(seconds(5));
+  ran.clear();
+  return { cluster, ran };
+}
+
+test("a model that the slow type can't serve in time gets the fast ones alone, others get both, and nothing is lost", () => {
+  const { cluster, ran } = unlike();
+  const urgent = cluster.load("urgent", { rate: 200, duration: seconds(3), sloMs: 16 });
+  expect([...ran.keys()]).toEqual(["urgent fast"]);
+  const patient = cluster.load("patient", { rate: 300, duration: seconds(3), sloMs: 120 });
+  cluster.run(seconds(1));
+  expect(ran.get("patient slow")).toBeGreaterThan(50);
+  for (const asked of [patient, urgent]) {
+    expect(asked.filter(({ outcomes }) => outcomes.length !== 1)).toEqual([]);
+    const lost = asked.filter(({ outcomes }) => outcomes[0]?.status !== "ok").length;
+    expect(lost).toBe(0);
+  }
+});
