@@ -383,16 +383,8 @@ test("an accelerator that does not answer is asked again until it does, and serv
   const out: RankEffects = { grant: (g) => grants.push(g), askGpu: () => asked.push(rank.now) };
   const gpu = { gpu: 0 as GpuId, executor: 5 as ActorKey };
   stepRank(rank, { kind: "gpu-joined", at: 0 as Instant, ...gpu, freeAt: ALWAYS, ...FRESH }, out);
-  const candidate = {
-    thread: 1 as ThreadId,
-    term: 1,
-    offerSeq: 1,
-    batchSize: 1,
-    execAt: 0 as Instant,
-    latest: 9e6 as Instant,
-    delay: 0 as Micros,
-    unfit: [],
-  };
+  const seqs = { thread: 1 as ThreadId, term: 1, offerSeq: 1, batchSize: 1, unfit: [] };
+  const candidate = { ...seqs, execAt: 0 as Instant, latest: 9e6 as Instant, delay: 0 as Micros };
   stepRank(rank, { kind: "candidate-offered", at: 0 as Instant, candidate }, out);
   while (asked.length < 3)
     stepRank(rank, { kind: "clock-reached", at: Math.max(0, nextRankWakeAt(rank)) as Instant }, out);
