@@ -103,6 +103,7 @@ export class Accelerators {
    * candidates with unfit types could get, and of the smallest id there. O(classes · log n).
    */
   firstFreeBy(time: number, classes: number): number {
+    if (this.#free.length === 1) return (classes & 1) === 1 ? this.#free[0]!.firstAtMost(time) : -1;
     let first = -1;
     let least = Infinity;
     for (let i = 0; i < this.#free.length; i++) {

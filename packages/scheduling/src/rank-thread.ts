@@ -310,9 +310,11 @@ function matchAt(rank: RankThread): Instant {
  * the candidates of this class can get is free earlier.
  */
 function soonestClass({ accelerators, waiting }: RankThread): number {
+  const { count } = accelerators.classes;
+  if (count === 1) return waiting.hasFor(0) ? 0 : -1;
   let soonest = -1;
   let least = Infinity;
-  for (let i = 0; i < accelerators.classes.count; i++) {
+  for (let i = 0; i < count; i++) {
     const freeAt = accelerators.leastFree(i);
     if (!(freeAt <= least) || freeAt === Infinity || !waiting.hasFor(i)) continue;
     if (freeAt === least && accelerators.firstLeastFree(soonest) < accelerators.firstLeastFree(i)) continue;
