@@ -350,6 +350,23 @@ test("a due batch shrinks rather than lose its head to what arrives while its gr
   expect(run(0)).toEqual({ refused: [1], sizes: [[2, 3, 4]] }); // A2 as printed: the grant is late here
 });
 
+test("a head that the batch leaves behind is refused when it can't run even alone, though the batch can wait longer (T3)", () => {
+  const { model, arrive, tick, refused } = thread();
+  model.isOverloaded = true;
+  for (const [time, seq] of [
+    [0, 1],
+    [4000, 2],
+    [4000, 3],
+    [4500, 4],
+  ] as const)
+    arrive(time, seq);
+  // Of a run of 3 (2, 3, 4) 3/8 are served in a ms, with the head only 2/7 by 12 ms.
+  expect([model.batchSize, model.skipped, model.latest]).toEqual([3, 1, 8000]);
+  expect(nextWakeAt(model)).toBe(6001);
+  tick(6001);
+  expect(refused.map(({ seq, cause }) => [seq, cause])).toEqual([[1, "infeasible"]]);
+});
+
 test("new delays and a new profile change the window at once", () => {
   const { arrive, send, offers } = thread();
   arrive(0, 1);
