@@ -18,7 +18,7 @@ const SLO_MS = 1_200;
 /** Requests per second. Batches of 16 similar requests could carry 100 (1/Σ share·l/16), batches as they come 30. */
 const RATE = 80;
 
-/** Of the load. What a cold model measures first decides much, so one seed says little. */
+/** Seeds of the load. What a cold model measures first decides much, so one seed says little. */
 const SEEDS = [7, 1, 2];
 
 /** The share in time, by five seconds: the mean of the seeds. */

@@ -30,7 +30,8 @@ export function update(model: ModelThread, out: ModelEffects): void {
   choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out);
   const b = model.batchSize;
   model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
-  if (model.skipped > 0) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.queue)); // the batch can wait longer
+  // the batch can wait longer
+  if (model.skipped > 0) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.queue));
   if (model.later !== undefined) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.later));
   offer(model, model.inFlightBatches.isFull(model.now) ? 0 : b, out);
 }

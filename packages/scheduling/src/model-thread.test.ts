@@ -360,7 +360,7 @@ test("a head that the batch leaves behind is refused when it can't run even alon
     [4500, 4],
   ] as const)
     arrive(time, seq);
-  // Of a run of 3 (2, 3, 4) 3/8 are served in a ms, with the head only 2/7 by 12 ms.
+  // A run of 3 (2, 3, 4) serves 3/8 in a ms; with the head it is 2/7, by 12 ms.
   expect([model.batchSize, model.skipped, model.latest]).toEqual([3, 1, 8000]);
   expect(nextWakeAt(model)).toBe(6001);
   tick(6001);
