@@ -25,8 +25,9 @@ fail() {
 python=$(command -v python3) || fail "it comes as a Python package, and python3 isn't here"
 "$python" -m pip --version >/dev/null 2>&1 || fail "it comes as a Python package, and pip isn't here: apt-get install python3-pip"
 version=$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$root/node_modules/onnxruntime-node/package.json" | head -1)
-ready=$home/$version
 mkdir -p "$home"
+home=$(cd "$home" && pwd)
+ready=$home/$version
 
 pip_to() {
   to=$1

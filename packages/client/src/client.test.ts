@@ -368,7 +368,7 @@ test("costs go out with their first step as the SLO, and the wait is for the las
     });
 });
 
-test("a last attempt with less time than the last step gives what is left as its SLO, without costs", async () => {
+test("a last attempt keeps the steps that it can still meet", async () => {
   const { server, client } = network();
   const seen: unknown[] = [];
   answering(server, (_, delivery) => {
@@ -377,13 +377,14 @@ test("a last attempt with less time than the last step gives what is left as its
   });
   const costs = [
     { after: 25, cost: 1 },
+    { after: 50, cost: 2 },
     { after: 100, cost: 3 },
   ];
   const answer = client.infer("mlp", { x: [1] }, { costs, retries: 1, within: 120 }).catch((error: unknown) => error);
   await vi.advanceTimersByTimeAsync(400);
   expect(await answer).toMatchObject({ code: "TUTTI_OVERLOADED" });
   expect(seen).toEqual([
-    ["25000us", "25000us=1, 100000us=3"],
-    ["25000us", undefined],
+    ["25000us", "25000us=1, 50000us=2, 100000us=3"],
+    ["25000us", "25000us=1, 50000us=2"],
   ]);
 });

@@ -223,6 +223,7 @@ export class TuttiClient {
       payload,
       headers: headersOf({ form, slo, costs, id }, options, span),
       slo,
+      costs,
       worthMs: last === undefined ? Infinity : last / 1000,
       waitMs,
       retries,

@@ -1,6 +1,6 @@
 /** One call, from its first attempt to its single outcome. */
 import type { Delivery } from "@tutti/ports/bus";
-import { HEADER, TuttiError, cancelSubject } from "@tutti/protocol";
+import { type CostOffset, HEADER, TuttiError, cancelSubject, formatCosts } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { type TensorAnswer, readAnswer } from "./answer.ts";
 import type { ClientBus } from "./client.ts";
@@ -24,6 +24,8 @@ export interface Call {
   readonly headers: Readonly<Record<string, string>>;
   /** Undefined: the model's own, which only the ingress knows. */
   readonly slo: Micros | undefined;
+  /** Steps of costs, whose first is the SLO. */
+  readonly costs: readonly CostOffset[] | undefined;
   /** Time until which an answer is worth something; Infinity: the model's SLO, which only the ingress knows. */
   readonly worthMs: number;
   /** How long an attempt waits at most, without the grace. */
@@ -97,11 +99,14 @@ export class Flight {
   }
 
   #headersFor(waitMs: number): Readonly<Record<string, string>> {
-    const { headers, slo, worthMs } = this.#call;
+    const { headers, slo, costs = [], worthMs } = this.#call;
     if (slo === undefined || waitMs >= worthMs) return headers;
-    // Less time is left than the last step has: what is left is the SLO.
+    const left = Math.floor(waitMs * 1_000);
     const { [HEADER.costs]: _, ...others } = headers;
-    return { ...others, [HEADER.slo]: `${Math.min(slo, Math.floor(waitMs * 1_000))}us` };
+    // The steps that can still be met.
+    const steps = costs.filter(({ after }) => after <= left);
+    if (steps.length > 0) return { ...others, [HEADER.costs]: formatCosts(steps) };
+    return { ...others, [HEADER.slo]: `${Math.min(slo, left)}us` };
   }
 
   #onAnswer(attempt: number, answer: Delivery): void {

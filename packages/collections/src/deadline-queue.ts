@@ -68,12 +68,14 @@ export class DeadlineQueue<T extends Queued> {
     return this.head()?.deadline ?? Infinity;
   }
   /**
-   * True if requests can be looked up by their places (`at`): none came out of order. It sweeps dead entries, O(n), at
-   * most once for each request that left from the middle by `remove`.
+   * True if requests can be looked up by their places (`at`): none came out of order, and none has left from the middle
+   * by `remove`. It sweeps dead entries, O(n), once they are a fifth of all; fewer go as the head passes them.
    */
   isRun(): boolean {
     if (this.#heapSize > 0) return false;
-    if (this.#tail - this.#head !== this.#size) this.#sweep(this.#ring.length);
+    const dead = this.#tail - this.#head - this.#size;
+    if (4 * dead < this.#size) return dead === 0;
+    if (dead > 0) this.#sweep(this.#ring.length);
     return true;
   }
   /** The request at a place in order, 0 … size − 1. Only while `isRun`. */

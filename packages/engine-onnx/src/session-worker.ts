@@ -11,6 +11,7 @@ import { FamilyModel } from "./family-model.ts";
 import { LoadRefusal, textOf } from "./load-refusal.ts";
 import { LoadedModel } from "./loaded-model.ts";
 import { PROBE_MODEL_BASE64, providerProblem, sessionOptions } from "./provider.ts";
+import { runSizesOfModel } from "./sessions.ts";
 import { isQuick } from "./quick-trial.ts";
 import { NoteWriter } from "./run-note.ts";
 import { watchRuns } from "./run-watch.ts";
@@ -95,8 +96,10 @@ async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array 
   } finally {
     note?.end();
   }
-  // The process's growth, which also counts other allocations meanwhile; never less than the weights.
-  return { kind: "loaded", memoryBytes: Math.max(bytes.byteLength, process.memoryUsage.rss() - before) };
+  // The process's growth, which also counts other allocations meanwhile; never less than the weights, which a GPU has
+  // once for each session.
+  const sessions = runSizesOfModel(options, { bytes, batchSizeMax: spec.batchSizeMax })?.length ?? 1;
+  return { kind: "loaded", memoryBytes: Math.max(sessions * bytes.byteLength, process.memoryUsage.rss() - before) };
 }
 
 async function unload(name: string): Promise<void> {

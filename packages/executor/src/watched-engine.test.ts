@@ -9,6 +9,7 @@ import {
   RUN_LIMIT_UNKNOWN,
   WatchedEngine,
   firstRunLimitOf,
+  runLimitFor,
   loadLimitOf,
   runLimitOf,
 } from "./watched-engine.ts";
@@ -164,4 +165,20 @@ test("a first run is waited for as long as its SLO, its batch and its file give 
   expect([limit(20_000), limit(50, 1, 0, "onnx-webgpu")]).toEqual([RUN_LIMIT_UNKNOWN, RUN_LIMIT_UNKNOWN]);
   const file = { object: "m", sha256: "", bytes: 50_000_000 };
   expect([loadLimitOf({ file }, "onnx-cpu"), loadLimitOf({ file }, "onnx-cuda")]).toEqual([15_000_000, 35_000_000]);
+});
+
+test("a run is waited for as its own engine's type was measured, and on a GPU as long as a new shape takes", () => {
+  const at = (times: number) =>
+    [1, 16].map((batchSize) => ({ batchSize, latency: micros(times * (2_000 + 400 * batchSize)) }));
+  const spec = { name: "m", slo: millis(50), batchSizeMax: 16, axes: {}, inputs: [], buckets: [{}] };
+  const byType = [
+    { type: "onnx-cuda", profiles: [at(1)], means: [at(1)] },
+    { type: "onnx-cpu", profiles: [at(100)], means: [at(100)], unfit: true },
+  ];
+  const model = { spec, status: { profiles: [at(1)], byType } } as unknown as Parameters<typeof runLimitFor>[0];
+  const limit = (engineType: string): number => runLimitFor(model, { bucket: 0, batchSize: 16 }, engineType);
+  expect(limit("onnx-cpu")).toBe(20 * 16 * 240_000);
+  expect(limit("onnx-cuda")).toBe(10_000_000);
+  // Not measured yet: as the first run of any model.
+  expect(limit("onnx-cpu-50")).toBe(firstRunLimitOf(spec as never, { batchSize: 16, engineType: "onnx-cpu-50" }));
 });

@@ -185,6 +185,8 @@ const LIMIT_TIMES = 20;
 export const RUN_LIMIT_MIN = seconds(2);
 /** Longest and shortest deadline of a run whose latency is unknown. */
 export const RUN_LIMIT_UNKNOWN = seconds(30);
+/** Shortest deadline of a run where the first one of each shape makes a session and compiles. */
+const RUN_LIMIT_COMPILED = seconds(10);
 const FIRST_RUN_LEAST = seconds(3);
 /** Factor on one row's SLO: beside busy neighbours a run takes three times as long. */
 const FIRST_RUN_TIMES = 4;
@@ -249,6 +251,11 @@ export function runLimitFor(
   // Latencies are measured at the typical length: a longer batch may take proportionally longer.
   const typical = unitsOfLengths(typicalLengths(model.spec));
   const times = typical > 0 ? Math.max(1, Math.max(0, ...units) / typical) : 1;
-  const measured = runLimitOf(model.status?.profiles[bucket] ?? [], { batchSize, times });
-  return measured ?? firstRunLimitOf(model.spec, { batchSize, engineType });
+  // Plans don't count the types that can't serve the model, and this may be one.
+  const { byType, profiles = [] } = model.status ?? {};
+  const own = byType === undefined ? profiles : byType.find(({ type }) => type === engineType)?.profiles;
+  const measured = runLimitOf(own?.[bucket] ?? [], { batchSize, times });
+  if (measured === undefined) return firstRunLimitOf(model.spec, { batchSize, engineType });
+  // Its shape may be new here, whatever others have measured.
+  return compiles(engineType) ? micros(Math.max(measured, RUN_LIMIT_COMPILED + fileTime(model.spec))) : measured;
 }

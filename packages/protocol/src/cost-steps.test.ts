@@ -9,7 +9,7 @@ const step = (after: number, cost: number): CostOffset => ({ after: after as Mic
 test("costs are read in any unit of time, and a step that changes nothing is left out (COSTS-1)", () => {
   expect(parseCosts("25ms=1, 100ms=3")).toEqual([step(25_000, 1), step(100_000, 3)]);
   expect(parseCosts("800us=0.5,1s=0.5, 2s=4")).toEqual([step(800, 0.5), step(2_000_000, 4)]);
-  expect(parseCosts("30=0")).toEqual([step(30_000, 0)]);
+  expect(parseCosts("30=0, 60ms=1")).toEqual([step(30_000, 0), step(60_000, 1)]);
 });
 
 test("each fault has its reason", () => {
@@ -22,6 +22,7 @@ test("each fault has its reason", () => {
     "25ms=one": "step 1 costs NaN",
     "25ms=-1": "step 1 costs -1: give a number from 0",
     "25ms=Infinity": "step 1 costs Infinity",
+    "25ms=0": "no step costs anything",
     "25ms=1, 25ms=2": "step 2 is after 25 ms, which is not later than 25 ms",
     "25ms=2, 50ms=1": "step 2 costs 1, less than 2",
     [`${SLO_US_MAX + 1}us=1`]: "at most 10 min",

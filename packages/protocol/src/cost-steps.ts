@@ -28,6 +28,7 @@ export function checkedCosts(steps: readonly CostOffset[]): readonly CostOffset[
     if (before !== undefined && cost < before.cost)
       return `step ${i + 1} costs ${cost}, less than ${before.cost}: a later answer can't cost less`;
   }
+  if (steps.at(-1)!.cost === 0) return "no step costs anything: leave the costs out";
   return steps.filter(({ cost }, i) => i === 0 || cost > steps[i - 1]!.cost);
 }
 

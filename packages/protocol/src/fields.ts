@@ -12,6 +12,8 @@ declare const carried: unique symbol;
 export interface Field<Carried> {
   readonly kind: FieldKind;
   readonly of?: Fields;
+  /** Whether older writers don't have it: a record that ends before it has none. Of the last field alone. */
+  readonly isAdded?: boolean;
   readonly [carried]?: Carried;
 }
 export type Fields = Readonly<Record<string, Field<unknown>>>;
@@ -45,6 +47,12 @@ export const field = {
   /** At most 65,535 bytes of UTF-8. */
   text: plain<string>("text"),
   list: <F extends Fields>(of: F): Field<readonly Readonly<ValuesOf<F>>[]> => ({ kind: "list", of }),
+  /** A list at the end of a record that older writers end before it. */
+  addedList: <F extends Fields>(of: F): Field<readonly Readonly<ValuesOf<F>>[]> => ({
+    kind: "list",
+    of,
+    isAdded: true,
+  }),
 } as const;
 
 /**

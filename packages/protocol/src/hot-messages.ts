@@ -65,7 +65,7 @@ export const CandidateOffered = message({
     execAt: field.instant, // earliest start worth having
     latest: field.instant, // latest start that still meets the head's deadline
     delay: field.micros, //   from sending the plan until the executor can start it
-    unfit: field.list({ type: field.word }), // executor types that can't run it in time: FNV-1a of their names
+    unfit: field.addedList({ type: field.word }), // executor types that can't run it in time: FNV-1a of their names
   },
 });
 export type CandidateOffered = MessageOf<typeof CandidateOffered>;

@@ -161,7 +161,14 @@ export const isModelStatus = schema.record({
   executorTypes: schema.list(schema.text(), 1_024),
   /** The same by executor type, once types were measured apart; `profiles` are then the slowest of those that serve. */
   byType: schema.optional(
-    schema.list(schema.record({ type: schema.text(), profiles: pointsByBucket, means: pointsByBucket }), TYPES_MAX),
+    schema.list(
+      schema.record({
+        ...{ type: schema.text(), profiles: pointsByBucket, means: pointsByBucket },
+        /** Its accelerators get none of the model's batches. Default: false. */
+        unfit: schema.optional(schema.flag),
+      }),
+      TYPES_MAX,
+    ),
   ),
 });
 export type ModelStatus = Static<typeof isModelStatus>;

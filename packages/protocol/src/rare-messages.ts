@@ -44,7 +44,9 @@ export const GpuState = schema.record({
 });
 export type GpuState = Static<typeof GpuState>;
 
-const Candidate: Schema<CandidateOffered> = schema.record({
+/** As it is offered. */
+type StandingOffer = Omit<CandidateOffered, "unfit"> & Partial<Pick<CandidateOffered, "unfit">>;
+const Candidate: Schema<StandingOffer> = schema.record({
   thread: schema.thread,
   batchSize: schema.count,
   term: schema.count,
@@ -52,7 +54,7 @@ const Candidate: Schema<CandidateOffered> = schema.record({
   execAt: schema.instant,
   latest: schema.instant,
   delay: schema.micros,
-  unfit: schema.list(schema.record({ type: schema.count }), TYPES_MAX),
+  unfit: schema.optional(schema.list(schema.record({ type: schema.count }), TYPES_MAX)),
 });
 
 /** Sent by every actor several times a second on its role's beat subject; the last one says `leaving`. */

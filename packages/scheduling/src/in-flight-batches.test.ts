@@ -68,3 +68,13 @@ test("at the bound, batches whose deadline is past make room, wherever they are 
     11,
   ]);
 });
+
+test("a batch is kept until the last step of any of its requests (HB1)", () => {
+  const batches = new InFlightBatches(1);
+  const batch = batchOf(12);
+  const steps = [12, 40].map((deadline, i) => ({ deadline: deadline as Instant, cost: i + 1 }));
+  batches.hold({ ...batch, requests: [{ ...batch.requests[0]!, steps }, batch.requests[1]!] });
+  expect(batches.isFull(13 as Instant)).toBe(true);
+  expect(batches.isFull(40 as Instant)).toBe(true);
+  expect(batches.isFull(41 as Instant)).toBe(false);
+});

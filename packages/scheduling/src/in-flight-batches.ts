@@ -111,7 +111,7 @@ export class InFlightBatches {
   #sweep(now: Instant): void {
     this.#sweepDue = Infinity;
     for (const { batchId, requests } of this.#all()) {
-      const lastDeadline = requests[requests.length - 1]!.deadline;
+      const lastDeadline = worthUntil(requests);
       if (lastDeadline < now) this.release(batchId);
       else this.#sweepDue = Math.min(this.#sweepDue, lastDeadline);
     }
@@ -120,3 +120,13 @@ export class InFlightBatches {
 
 /** Place of a batch. It works for numbers beyond 2^32 too: `&` cuts off their first digits. */
 const placeOf = (batchId: BatchId): number => batchId & (RECENT - 1);
+
+/** The last moment at which an answer to one of a batch's requests is worth anything. */
+export function worthUntil(requests: readonly Request[]): Instant {
+  let last = requests[requests.length - 1]!.deadline;
+  for (const { steps } of requests) {
+    const end = steps?.at(-1)?.deadline;
+    if (end !== undefined && end > last) last = end;
+  }
+  return last;
+}

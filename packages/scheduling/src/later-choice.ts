@@ -13,9 +13,11 @@ import type { LaterRequest } from "./later-request.ts";
 import type { ModelEffects, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 
-/** Queues a request for its later step. @returns false: there is no room */
+/** Queues a request for its later step, unless it is queued already. @returns false: there is no room */
 export function keepLater(model: ModelThread, request: LaterRequest): boolean {
   model.later ??= new DeadlineQueue<Request>(model.queue.capacity);
+  const { ingress, seq } = request;
+  if (model.queue.has(ingress, seq) || model.later.has(ingress, seq)) return true;
   if (model.queue.size + model.later.size >= model.queue.capacity || model.later.add(request) !== "added") return false;
   model.dynamic?.addLater(request);
   return true;

@@ -90,7 +90,9 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
   const isHopeless = request.arrivedAt + delay(model, 1) + alone(model, request) > request.deadline;
   model.shares.came(request);
   if (!isHopeless && !model.shares.admit(at, request)) {
-    if (model.queue.has(request.ingress, request.seq)) return; // sent again by repair
+    // Sent again by repair.
+    if (model.queue.has(request.ingress, request.seq) || model.later?.has(request.ingress, request.seq) === true)
+      return;
     model.shares.refused(request);
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
@@ -158,8 +160,8 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   const headBefore = model.head;
   // d_ctrl counts from the ranker's timer (docs/architecture.md, section 2), so the grant has used a part of it.
   const base = Math.max(at, Math.min(grant.sentAt, at) + model.ctrl) as Instant;
-  const isPlanned = headBefore === model.offeredHead && grant.offerSeq >= model.headOfferSeq;
-  model.keptHead = isPlanned ? headBefore : undefined; // M7
+  const isPlanned = headBefore === model.offeredHead || model.skipped > 0;
+  model.keptHead = isPlanned && grant.offerSeq >= model.headOfferSeq ? model.offeredHead : undefined; // M7
   if (!model.inFlightBatches.isFull(at)) {
     if (own !== undefined && isFaster(own, model)) model.latencies = own.byBatchSize;
     choose(model, base, grant.freeAt, out);

@@ -299,3 +299,19 @@ test("a frame of the wrong magic, version, sender or length says so", () => {
   expect(broken((frame) => frame.subarray(0, frame.byteLength - 8))).toBe("record 0 (tag 1) ends early");
   expect(broken((frame) => new Uint8Array([...frame, 0, 0, 0, 0, 0, 0, 0, 0]))).toBe("8 bytes are left over");
 });
+
+test("a record of an older writer that ends before an added list has none of its items (LAYOUT-3)", () => {
+  const { CandidateOffered } = protocol;
+  const { unfit, ...fields } = CandidateOffered.fields!;
+  expect(unfit?.isAdded).toBe(true);
+  const older = message({ ...CandidateOffered, fields });
+  fc.assert(
+    fc.property(arbitraryRecord(fields), (offer) => {
+      const writer = new FrameWriter(SENDER);
+      writer.add(older, offer);
+      let seen: unknown;
+      expect(new FrameReader().on(CandidateOffered, (value) => (seen = value)).read(writer.take())).toBeUndefined();
+      expect(seen).toEqual({ ...offer, unfit: [] });
+    }),
+  );
+});

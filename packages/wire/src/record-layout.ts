@@ -7,6 +7,7 @@
  *             fault.
  *   LAYOUT-2. Every value that is read is in range: ids, counts and moments that no writer of ours produces are faults,
  *             not values.
+ *   LAYOUT-3. A record of an older writer that ends before a list which was added since has none of its items.
  */
 import { COST_MAX, type Field, type Fields, SIZE_HINT_MAX, TOKEN_BYTES, field } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, AssertionError, GPUS_MAX, assert } from "@tutti/units";
@@ -105,6 +106,8 @@ export class RecordLayout {
   readonly #items: readonly (RecordLayout | undefined)[];
   readonly #shape: Shape<unknown> | undefined;
   readonly #isFixed: boolean;
+  /** Whether the last field is a list that older writers don't know (LAYOUT-3). */
+  readonly #endsWithAdded: boolean;
   /** One record's values in transit; layouts aren't recursive, so one array each is enough. */
   readonly #slots: unknown[];
 
@@ -117,6 +120,8 @@ export class RecordLayout {
     this.#isFixed = !this.#ops.some((op) => op === TEXT || op === LIST);
     this.bytesMin = this.#ops.reduce((sum, op) => sum + OP_BYTES[op]!, 0);
     assert(this.#names.length > 0, "a record has at least one field");
+    this.#endsWithAdded = declared.at(-1)!.isAdded === true;
+    assert(!declared.slice(0, -1).some(({ isAdded }) => isAdded === true), "only the last field may be added later");
     // Mixed contents from the start, so that V8 keeps the array generic instead of converting it at run time.
     this.#slots = this.#names.map((_, i) => (i === 0 ? {} : i === 1 ? 0.5 : 0));
   }
@@ -221,15 +226,20 @@ export class RecordLayout {
 
   /** Reads one record from cursor.at; undefined (and cursor.fault) if it is malformed. */
   read(cursor: RecordCursor): unknown {
-    if (cursor.end - cursor.at < this.bytesMin) return cursor.fail("ends early");
     const { view } = cursor;
     const slots = this.#slots;
     const ops = this.#ops;
+    let count = ops.length;
+    let room = cursor.end - cursor.at - this.bytesMin;
+    if (room < 0) {
+      if (room !== -OP_BYTES[LIST]! || !this.#endsWithAdded) return cursor.fail("ends early");
+      slots[--count] = []; // LAYOUT-3
+      room = 0;
+    }
     // The least bytes of all fields are there. Only text and lists can take more than theirs, and they check that
     // themselves.
-    let room = cursor.end - cursor.at - this.bytesMin;
     let { at } = cursor;
-    for (let i = 0; i < ops.length; i++) {
+    for (let i = 0; i < count; i++) {
       const op = ops[i]!;
       if (op >= ANY && op <= ACTOR) {
         const number = view.getFloat64(at, true);

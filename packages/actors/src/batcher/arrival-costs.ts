@@ -1,7 +1,9 @@
 import { COST_STEPS_MAX, type RequestArrived, type RequestCosts } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 
-/** Ingresses whose costs are kept. Each has one message at most, until its arrival is read right behind it. */
+/**
+ * Ingresses whose costs are kept, the newest. Each has one message at most, until its arrival is read right behind it.
+ */
 const INGRESSES_MAX = 1_024;
 
 type Steps = RequestCosts["steps"];
@@ -11,8 +13,10 @@ export class ArrivalCosts {
   readonly #next = new Map<ActorKey, RequestCosts>();
 
   note(costs: RequestCosts, sender: ActorKey): void {
-    if (isRising(costs.steps) && (this.#next.has(sender) || this.#next.size < INGRESSES_MAX))
-      this.#next.set(sender, costs);
+    if (!isRising(costs.steps)) return;
+    this.#next.delete(sender);
+    if (this.#next.size >= INGRESSES_MAX) this.#next.delete(this.#next.keys().next().value!);
+    this.#next.set(sender, costs);
   }
 
   /** The steps of this arrival; undefined: it has none. */
@@ -27,7 +31,7 @@ export class ArrivalCosts {
 
 /** Whether an ingress may have sent these steps (T8). */
 function isRising(steps: Steps): boolean {
-  if (steps.length === 0 || steps.length > COST_STEPS_MAX) return false;
+  if (steps.length === 0 || steps.length > COST_STEPS_MAX || steps.at(-1)!.cost === 0) return false;
   return steps.every(({ deadline, cost }, i) => {
     const before = steps[i - 1];
     return before === undefined || (deadline > before.deadline && cost >= before.cost);

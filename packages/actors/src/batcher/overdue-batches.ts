@@ -1,5 +1,5 @@
 import type { Clock } from "@tutti/ports/clock";
-import { type DispatchedBatch, eachInFlight } from "@tutti/scheduling";
+import { type DispatchedBatch, eachInFlight, worthUntil } from "@tutti/scheduling";
 import type { Instant } from "@tutti/units";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import type { Dispatcher } from "./dispatcher.ts";
@@ -36,7 +36,7 @@ export class OverdueBatches {
     const { grant, requests } = batch;
     // While an executor lives, silence means that the batch still runs: putting it back would run it twice. An executor
     // that is gone answers nothing. No ingress waits for any of its requests after the last deadline.
-    const mayRun = now <= requests[requests.length - 1]!.deadline && runtime.registry.get(grant.executor) !== undefined;
+    const mayRun = now <= worthUntil(requests) && runtime.registry.get(grant.executor) !== undefined;
     const mayAnswer = batch.askings < ASKINGS_MAX && !runtime.registry.isGone(grant.executor);
     if (mayRun || mayAnswer) return dispatcher.ask(batch, now);
     const said = { batch: batch.batchId, gpu: grant.gpu };

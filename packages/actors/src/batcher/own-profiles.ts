@@ -4,10 +4,9 @@ import { NONE_UNFIT, type UnfitTypes } from "@tutti/scheduling";
 import { type ThreadId, micros } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
 
-/** Types whose latencies are known and that plans don't count: they can't serve the model, or none of them is there. */
+/** Types that can't serve the model. One that only isn't there may come back, and serves at once. */
 export function unfitOf(status: ModelStatus | undefined): UnfitTypes {
-  if (status?.byType === undefined) return NONE_UNFIT;
-  const unfit = status.byType.filter(({ type }) => !status.executorTypes.includes(type));
+  const unfit = status?.byType?.filter((one) => one.unfit === true) ?? [];
   return unfit.length === 0 ? NONE_UNFIT : unfit.map(({ type }) => ({ type: fnv1a(type) }));
 }
 

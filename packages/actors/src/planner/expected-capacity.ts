@@ -138,7 +138,8 @@ function typesOf(
   const isApart = models.some(({ shares }) => shares.some(({ byType }) => byType !== undefined));
   if (counts.size < 2 || !isApart) return new Map([["", gpus]]);
   const heard = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  return new Map([...counts].map(([type, count]) => [type, Math.round((count * gpus) / heard)]));
+  // Not rounded: a type of few accelerators would vanish.
+  return new Map([...counts].map(([type, count]) => [type, (count * gpus) / heard]));
 }
 
 /** A type that isn't known is planned like the pool. */

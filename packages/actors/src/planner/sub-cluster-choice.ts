@@ -52,8 +52,11 @@ export class SubClusterChoice {
     const counter = this.#counterOf(seen.placement);
     const byMemory = memoryNeed(seen);
     const before = counter.usable({ asked, byMemory });
-    const shares = this.used(seen).flatMap((subCluster) => seen.busyOf(subCluster) ?? []);
-    const busy = shares.length === 0 ? undefined : shares.reduce((sum, share) => sum + share, 0);
+    const shares = this.used(seen).map((subCluster) => seen.busyOf(subCluster));
+    const known = shares.filter((share) => share !== undefined);
+    // One that doesn't tell counts as the busiest that does.
+    const busiest = Math.max(...known);
+    const busy = known.length === 0 ? undefined : shares.reduce<number>((sum, share) => sum + (share ?? busiest), 0);
     const { count, needed, because } = counter.hear({ asked, byMemory, busy, estimate }, at);
     this.#division = asked < 2 ? undefined : { asked, used: count, needed, because, ...estimate };
     this.#tell();

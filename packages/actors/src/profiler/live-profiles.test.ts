@@ -62,6 +62,20 @@ test("of the types that serve the slowest is planned with, as each was measured 
   expect(profiles.news(instant(1_300_000), serving())).toBeUndefined();
 });
 
+test("a type that can't meet the SLO gets none of the model, and one that only isn't there is not held for that", () => {
+  const unfit = (found: ModelStatus | undefined) =>
+    found?.byType?.filter((one) => one.unfit === true).map(({ type }) => type);
+  const profiles = live();
+  profiles.learn(measured("half", 2));
+  expect(unfit(profiles.news(instant(1_000_000), serving("whole", "half")))).toEqual([]);
+  expect(unfit(profiles.news(instant(1_100_000), WHOLE))).toEqual([]);
+  profiles.learn(measured("tenth", 10));
+  const both = profiles.news(instant(1_200_000), serving("whole", "tenth"));
+  expect([both?.executorTypes, unfit(both)]).toEqual([["whole"], ["tenth"]]);
+  // Known as such while it is away.
+  expect(unfit(profiles.news(instant(1_300_000), serving("whole", "half")))).toEqual(["tenth"]);
+});
+
 test("a profiler that starts anew goes on with what is stored of each type", () => {
   const first = live();
   first.learn(measured("half", 2));

@@ -135,9 +135,11 @@ export class LiveProfiles {
     const counted = known.length > 0 ? known.filter((_, i) => fit[i]) : [...this.#byType.values()];
     const buckets = Array.from({ length: this.#bucketCount }, (_, bucket) => bucket);
     const profiles = buckets.map((bucket) => this.#planningPoints(counted, bucket, at));
-    const types = this.#types(counted);
+    const types = this.#types(counted, serving);
     const hasMoved = profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? []));
-    const isOther = String(types.executorTypes) !== String(this.#published.executorTypes);
+    const isOther =
+      String(types.executorTypes) !== String(this.#published.executorTypes) ||
+      String(unfitIn(types)) !== String(unfitIn(this.#published));
     if (!this.#hasLearned && !hasMoved && !isOther) return undefined;
     const means = buckets.map((bucket) =>
       this.#slowest(counted, bucket, ({ observers }) => observers[bucket]!.mean(at)),
@@ -160,13 +162,26 @@ export class LiveProfiles {
   }
 
   /** Types are told apart once one was measured by itself. */
-  #types(counted: readonly Observed[]): Pick<ModelStatus, "executorTypes" | "byType"> {
+  #types(
+    counted: readonly Observed[],
+    serving: ReadonlyMap<string, number>,
+  ): Pick<ModelStatus, "executorTypes" | "byType"> {
     const { executorTypes, byType } = this.#published;
     if (byType === undefined && !this.#hasLearned) return { executorTypes };
     return {
       executorTypes: counted.map(({ given }) => given.type).sort(),
-      byType: [...this.#byType.values()].map(({ given }) => given),
+      byType: [...this.#byType.values()].map((one) => {
+        const { type, profiles, means } = one.given;
+        return { type, profiles, means, ...(this.#isUnfit(one, counted, serving) && { unfit: true }) };
+      }),
     };
+  }
+
+  /** A type that isn't there is unfit only if it can't meet the SLO: it may come back before this is looked at again. */
+  #isUnfit(one: Observed, counted: readonly Observed[], serving: ReadonlyMap<string, number>): boolean {
+    const { type, profiles } = one.given;
+    if (serving.has(type)) return !counted.includes(one);
+    return offeredType(this.spec, profiles, 1, this.#options.overhead).tightness > 1;
   }
 
   /**
@@ -215,3 +230,6 @@ export interface TypedRun {
   readonly batchSize: number;
   readonly run: Micros;
 }
+
+const unfitIn = ({ byType = [] }: Pick<ModelStatus, "byType">): string[] =>
+  byType.filter((one) => one.unfit === true).map(({ type }) => type);

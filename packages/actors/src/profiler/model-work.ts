@@ -96,7 +96,9 @@ export class ModelWork {
     return {
       ...this.decide(of({ quantile }), of("mean"), overhead),
       executorTypes: this.types.filter((type) => !unfit.includes(type)),
-      ...(this.types.length > 1 && { byType }),
+      ...(this.types.length > 1 && {
+        byType: byType.map((one) => (unfit.includes(one.type) ? { ...one, unfit: true } : one)),
+      }),
     };
   }
   /** Profiles by type: where the executors that have the model are unlike, some types may not have been measured. */

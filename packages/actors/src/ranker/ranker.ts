@@ -356,12 +356,14 @@ class Ranker implements Actor, RankEffects {
     if (this.#rank === undefined) return this.#onBeatOfSpare(peer);
     for (const number of peer.stalled ?? []) this.#forgetOffers(this.#candidateOwners.forget(number));
     // Heartbeats go to every leader. An offer sent to us directly counts even if we have not seen the placement yet.
-    for (const candidate of peer.offers ?? [])
+    for (const { unfit = [], ...offer } of peer.offers ?? []) {
+      const candidate = { ...offer, unfit };
       if (
         this.#plausible.candidate(candidate) &&
         this.#placement.subClusterOf(modelNumberOf(candidate.thread)) === this.#config.subCluster
       )
         this.#offer(candidate, peer.key);
+    }
     if (peer.role !== "executor") return;
     // The heartbeat repairs a joining that was lost on the way. An executor that accepts an older leader will answer
     // the announcement.

@@ -60,12 +60,11 @@ function latencyAt(points: ProfilePoints, which: "first" | "last"): string {
 function reasonOf({ name, slo }: ModelSpec, status: ModelStatus | undefined): string | undefined {
   if (status === undefined) return undefined;
   if (status.state !== "ready") return status.reason === "" ? undefined : `${name}: ${status.reason}`;
-  const unfit = status.byType?.filter(({ type }) => !status.executorTypes.includes(type)) ?? [];
+  const unfit = status.byType?.filter((one) => one.unfit === true) ?? [];
   const texts = unfit.map(({ type, profiles }) => {
     const alone = profiles.reduce((most, [one]) => Math.max(most, one?.latency ?? 0), 0);
     return `${type} (one request takes ${formatDuration(micros(alone))} there)`;
   });
-  return texts.length === 0
-    ? undefined
-    : `${name}: not planned on ${texts.join(", ")}; its SLO is ${formatDuration(slo)}`;
+  if (texts.length === 0) return undefined;
+  return `${name}: gets no accelerator of ${texts.join(", ")}: too long, with time to wait for one, for its SLO of ${formatDuration(slo)}`;
 }

@@ -32,7 +32,7 @@ const MOST_URGENT = 255;
  * Reads the terms of a request. Parameters win over headers. The priority is the protocol's parameter `priority`, or
  * the header `tutti-priority`. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the
  * protocol's parameter `timeout` (microseconds), or the time until the transport's own deadline. The parameter `costs`,
- * or the header `tutti-costs` ("25ms=1, 100ms=3"), stands in place of all of these.
+ * or the header `tutti-costs` ("25ms=1, 100ms=3"), says the SLO with its first step: another one beside it is refused.
  *
  * @param header - by lower-case name
  * @param own - the application of the request's key, which may ask in its own name only; undefined: in any

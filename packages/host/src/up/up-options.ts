@@ -179,7 +179,7 @@ export function parseUpOptions(flags: UpFlags, gpusHere: () => number = nvidiaGp
   checkCores(flags, { coresEach, executors });
   if (gpus > 0 && executors > gpus)
     throw usageError(
-      `${executors} executors with --provider cuda: each takes a GPU for its own, and there ${gpus === 1 ? "is one" : `are ${gpus}`}; ` +
+      `${flags.executors === undefined && autoscale === undefined ? `--sub-clusters ${subClusters}: ` : ""}${executors} executors with --provider cuda: each takes a GPU for its own, and there ${gpus === 1 ? "is one" : `are ${gpus}`}; ` +
         "`tutti split` makes parts of one",
     );
   return {

@@ -31,3 +31,11 @@ test("a model that no type serves, or no accelerators: nothing is carried", () =
   expect(typedCapacity([model(1, 6_000, [table(1)])], [0]).carried).toBe(0);
   expect(typedCapacity([model(1, 1_000, [table(1)])], [4]).carried).toBe(0);
 });
+
+test("a type that can't serve one model in time still serves the others", () => {
+  const urgent = (slow: LatencyTable | undefined) => model(0.1, 6_000, [table(1), slow]);
+  const patient = model(0.9, 25_000, [table(1), table(4)]);
+  const { carried, split } = typedCapacity([urgent(table(4)), patient, { ...urgent(undefined), share: 0 }], [2, 8]);
+  expect(carried).toBe(typedCapacity([urgent(undefined), patient], [2, 8]).carried);
+  expect(split.flat().every((part) => part >= 0 && part <= 1)).toBe(true);
+});

@@ -3,7 +3,7 @@
  * with requests dealt to the types so that all are full at the same rate. A pool that shares requests does as well
  * within some percent, and needs no plan for it.
  */
-import { type PoolCapacity, type PooledModel, poolCapacity } from "./pool-capacity.ts";
+import { type PoolCapacity, type PooledModel, poolCapacity, slackOf } from "./pool-capacity.ts";
 
 export interface TypedPoolModel extends Omit<PooledModel, "profile"> {
   /** By type; undefined: this type doesn't serve it. */
@@ -20,8 +20,11 @@ const STEPS = 12;
 
 /** @param counts - of accelerators, by type */
 export function typedCapacity(models: readonly TypedPoolModel[], counts: readonly number[]): TypedCapacity {
-  const split = models.map(({ profiles }) =>
-    counts.map((count, type) => (count > 0 && profiles[type] ? 1 : 0) as number),
+  const split = models.map(({ slo, dispersion, profiles }) =>
+    counts.map((count, type): number => {
+      const profile = profiles[type];
+      return count > 0 && profile !== undefined && slackOf({ slo, dispersion, profile }) >= 0 ? 1 : 0;
+    }),
   );
   let least: PoolCapacity = { carried: 0, waits: undefined };
   for (let step = 0; step <= STEPS; step++) {
@@ -33,7 +36,9 @@ export function typedCapacity(models: readonly TypedPoolModel[], counts: readonl
       return Math.sqrt(full.carried);
     });
     if (step < STEPS)
-      for (const own of split) for (const [type, factor] of factors.entries()) if (own[type]! > 0) own[type]! *= factor;
+      for (const [i, own] of split.entries())
+        if (models[i]!.share > 0)
+          for (const [type, factor] of factors.entries()) if (own[type]! > 0) own[type]! *= factor;
   }
   const isServed = models.every(({ share }, i) => share === 0 || split[i]!.some((part) => part > 0));
   return isServed && least.carried < Infinity ? { ...least, split } : { carried: 0, waits: undefined, split };

@@ -61,6 +61,8 @@ test("models are packed with what the largest run takes besides, executors with 
   expect(neededByMemory([model(2), model(2)], [4, 4])).toBe(1);
   expect(neededByMemory([model(2, 1), model(2, 1)], [4, 4])).toBe(2);
   expect(neededByMemory([model(2, 1), model(2, 1)], [5, 4])).toBe(1);
+  // More sub-clusters make no room for a model that no executor holds.
+  expect(neededByMemory([model(9), model(4, 1), model(2)], [4, 4])).toBe(1);
 });
 
 test("as many rankers are used as keep each below its bound, or all", () => {

@@ -80,6 +80,7 @@ export function neededByMemory(
   const descending = capacities.toSorted((a, b) => b - a);
   const bins: { static: number; dynamic: number }[] = [];
   for (const { staticMemory, dynamicMemory } of models.toSorted((a, b) => b.staticMemory - a.staticMemory)) {
+    if (staticMemory + dynamicMemory > (descending[0] ?? 0)) continue; // more sub-clusters don't make room for it
     const room = bins.find(
       (bin, i) => bin.static + staticMemory + Math.max(bin.dynamic, dynamicMemory) <= (descending[i] ?? 0),
     );

@@ -104,10 +104,10 @@ export function chooseByLength(
     const feasible = Math.ceil(alone + needed - request.arrivedAt + model.respond) as Micros;
     out.refuse(request, "infeasible", feasible);
   });
+  if (later !== undefined) later.scale = queue.scale;
   if (later !== undefined && later.size > 0) dropLate(model, later, alone, out);
   // Requests that can still meet their SLOs go first (B8).
   const isLater = queue.size === 0 && later !== undefined;
-  if (later !== undefined) later.scale = queue.scale;
   const { size, level, place, deadline, needed, certain } = (isLater ? later : queue).choose(
     base,
     model.perItem,
