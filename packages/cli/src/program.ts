@@ -99,10 +99,7 @@ function addUp(program: Command): void {
     .option("--tls-ca <file>", "TLS for every connection: the authority's certificate, and with it")
     .option("--tls-cert <file>", "the certificate of the NATS server and of the ingress,")
     .option("--tls-key <file>", "and its key (`tutti auth init --tls` makes all three)")
-    .option(
-      "--executors <n>",
-      "executor processes (default: cores - 1, at least 1; with --emulate or --provider webgpu 1; with --provider cuda as many as GPUs)",
-    )
+    .option("--executors <n>", "executor processes (default: cores - 1 or GPUs; with --emulate 1)")
     .option(
       "--cores <n>",
       "of each executor on a CPU: it is bound to them, and `tutti split` can split them (default: one thread each, on any)",

@@ -177,7 +177,9 @@ export class LiveProfiles {
     };
   }
 
-  /** A type that isn't there is unfit only if it can't meet the SLO: it may come back before this is looked at again. */
+  /**
+   * A type that isn't there is unfit only if it can't meet the SLO: it may come back before this is looked at again.
+   */
   #isUnfit(one: Observed, counted: readonly Observed[], serving: ReadonlyMap<string, number>): boolean {
     const { type, profiles } = one.given;
     if (serving.has(type)) return !counted.includes(one);
