@@ -19,14 +19,14 @@ const RIVALS = ["eager", "deferred", "beta-lambda", "clockwork", "timeout:20%", 
 const QUICK_MIXES = 2;
 
 export const randomMixes = figureOf({
-  ...{ name: "random-mixes", title: "Random mixes of unlike models", parts: false, first: 7000, count: 30 },
+  ...{ name: "random-mixes", title: "Random mixes of unlike models", parts: false, first: 7000, count: 50 },
   paper: "mixes are of its choice; these are drawn: 4 to 32 accelerators, 2 to 10 unlike models, Poisson or bursts",
   rivals: RIVALS,
 });
 
 export const randomMixesOfParts = figureOf({
   ...{ name: "random-mixes-parts", title: "Random mixes of models that fill part of an accelerator" },
-  ...{ parts: true, first: 7100, count: 20 },
+  ...{ parts: true, first: 7100, count: 40 },
   paper: "accelerators are whole; here one request fills 0.03 to 1 of one, and the default may divide them",
   rivals: ["fractions", "nexus", ...RIVALS],
 });
