@@ -80,7 +80,7 @@ export function termsLeft(terms: RequestTerms, own: Micros | undefined, tookMs: 
   const last = terms.costs.at(-1)!;
   const passed = terms.costs.filter(({ after }) => after <= took).at(-1);
   if (passed === last) leftOf(last.after, tookMs); // throws
-  // What is lost already is no reason to hurry.
+  // A step that has passed is no reason to hurry.
   const costs = terms.costs
     .filter(({ after }) => after > took)
     .map(({ after, cost }) => ({ after: micros(after - took), cost: cost - (passed?.cost ?? 0) }));
