@@ -52,6 +52,8 @@ for name in cuda shared; do
 done
 folders=
 for folder in "$ready"/nvidia/*/lib; do
-  [ -d "$folder" ] && folders=$folders$folder:
+  [ -d "$folder" ] && folders=$folders:$folder
 done
-echo "LD_LIBRARY_PATH=$folders${LD_LIBRARY_PATH:-}"
+# No empty entry: that would be the current directory.
+all=$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+echo "LD_LIBRARY_PATH=${all#:}"
