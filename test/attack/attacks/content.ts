@@ -36,8 +36,11 @@ const contentTypes: Attack = {
       nats.publish("infer.wide.b", wideBody, { reply: "_INBOX.b.good", headers });
       const good = await nats.next(({ subject }) => subject === "_INBOX.b.good", 5_000);
       if (good === undefined) return ["a long body of another application was not answered after them"];
-      if (!good.headers.includes("Error")) return [];
-      return [`a long body of another application was refused after them: ${Buffer.from(good.payload).toString()}`];
+      if (good.headers.includes("Error"))
+        return [`a long body of another application was refused after them: ${Buffer.from(good.payload).toString()}`];
+      const sent = MESSAGES * INHERITED.length + 1;
+      if (await nats.received(sent, 5_000)) return [];
+      return [`${sent - nats.messages.length} of ${sent} were never answered`];
     } finally {
       nats.close();
     }

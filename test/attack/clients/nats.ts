@@ -80,6 +80,12 @@ export class RawNats {
     return this.messages.find(fits);
   }
 
+  /** Waits for so many messages. @returns whether they came in time */
+  async received(count: number, withinMs: number): Promise<boolean> {
+    await this.#until(() => this.messages.length >= count, withinMs);
+    return this.messages.length >= count;
+  }
+
   close(): void {
     this.#socket.destroy();
   }
