@@ -98,6 +98,13 @@ export class Accelerators {
   firstLeastFree(index: number): number {
     return this.#free[index]!.firstMin();
   }
+  /** Least time at which one of these classes is free. */
+  soonestFree(classes: number): number {
+    let least = Infinity;
+    for (let i = 0; i < this.#free.length; i++)
+      if (((classes >> i) & 1) === 1) least = Math.min(least, this.#free[i]!.min);
+    return least;
+  }
   /**
    * An accelerator of these classes that is free by that time; −1: none is. It is of the class that the fewest
    * candidates with unfit types could get, and of the smallest id there. O(classes · log n).
@@ -116,6 +123,14 @@ export class Accelerators {
       least = claims;
     }
     return first;
+  }
+  /** An accelerator of these classes, none of `taken`, that is free by that time; −1: none is. O(accelerators). */
+  findFreeBy(time: number, classes: number, taken: ReadonlySet<number>): number {
+    for (let gpu = 0; gpu < this.#executors.length; gpu++) {
+      if (this.#executors[gpu] === NO_EXECUTOR || taken.has(gpu)) continue;
+      if (((classes >> this.#classOf[gpu]!) & 1) === 1 && this.freeAt(gpu) <= time) return gpu;
+    }
+    return -1;
   }
   freeAt(gpu: number): number {
     return this.#free[this.#classOf[gpu]!]!.get(gpu);

@@ -149,6 +149,7 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
   offered.latest = model.latest;
   offered.delay = delayNow;
   offered.unfit = model.unfit;
+  if (offered.takes !== undefined) offered.takes = model.expectedRun;
   model.offeredAwaited = model.awaited;
   const head = model.first;
   const isNewHead = head !== model.offeredHead;

@@ -41,6 +41,7 @@ import {
   candidateOffered,
   createRankThread,
   fireExpiry,
+  fireJobs,
   fireMatchTimer,
   fireModelTimer,
   gpuFreed,
@@ -91,7 +92,8 @@ export class Cluster {
     this.#sinks = this.models.map((_, i) => new ModelSink(this, i));
     for (const [i, model] of this.models.entries()) this.#indexOf.set(model.thread, i);
     this.#lookahead = new Lookahead(models.length);
-    this.#tellsAll = tellsAll;
+    // Which time is spare depends on offers that are not due.
+    this.#tellsAll = tellsAll || models.some(({ isForJobs }) => isForJobs === true);
     this.#nextOf = new Uint32Array(models.length);
     this.#wakes = new IndexedHeap(models.length);
     this.#ends = new IndexedHeap(1 << 20); // Batches that run or wait: many where runs take far longer than planned.
@@ -237,8 +239,14 @@ export class Cluster {
     for (;;) {
       if (fireModelTimer(this.rank, at, this.#rankSink)) continue;
       if (this.#wakes.topPriority <= at) this.#fireWake(at);
-      else if (!fireExpiry(this.rank, at, this.#rankSink) && !fireMatchTimer(this.rank, at, this.#rankSink)) return;
+      else if (!this.#fireRank(at)) return;
     }
+  }
+
+  #fireRank(at: Instant): boolean {
+    const { rank } = this;
+    const sink = this.#rankSink;
+    return fireExpiry(rank, at, sink) || fireMatchTimer(rank, at, sink) || fireJobs(rank, at, sink);
   }
 
   /**

@@ -51,7 +51,7 @@ function ranked(gpus: number) {
         out,
       ),
     ask: (now: number, takes: number, gpu: GpuId = all[0]!, grantSeq = 0) =>
-      giveIdleTime(rank, at(now), { gpu, executor: EXECUTOR, grantSeq, takes: takes as Micros, gpus: all }),
+      giveIdleTime(rank, at(now), { gpu, executor: EXECUTOR, grantSeq, takes: takes as Micros }),
     freed: (now: number, gpu: GpuId, freeAt: number) =>
       stepRank(rank, { kind: "gpu-freed", at: at(now), gpu, executor: EXECUTOR, grantSeq: 0, freeAt: at(freeAt) }, out),
     /** Everything that is due until then. */

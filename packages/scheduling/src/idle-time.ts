@@ -1,9 +1,9 @@
 /**
- * Gives an accelerator idle time for a run without a grant (docs/algorithms.md, B9). Such a run can't be cancelled. So
- * it gets time only if no candidate is due before it would end, or if each that is due finds another accelerator free.
+ * Time of accelerators that no request needs: for runs without a grant (docs/algorithms.md, B9), and for jobs (A12).
+ * Such a run isn't cut short. So it gets time only if every candidate that is due before its end finds another
+ * accelerator free by its planned start.
  */
 import type { ActorKey, GpuId, Instant, Micros } from "@tutti/units";
-import { ALL_CLASSES } from "./accelerator-classes.ts";
 import type { Grant } from "./messages.ts";
 import type { RankThread } from "./rank-thread.ts";
 
@@ -13,47 +13,54 @@ export interface IdleQuestion {
   /** The newest grant that the accelerator has seen: with a newer one on its way it is not idle. */
   readonly grantSeq: number;
   readonly takes: Micros;
-  /** All accelerators that may be granted. */
-  readonly gpus: Iterable<GpuId>;
 }
 
 /** @returns the time until which nothing is granted on it; undefined: it is needed, or not idle */
 export function giveIdleTime(rank: RankThread, at: Instant, asked: IdleQuestion): Instant | undefined {
   const { accelerators } = rank;
-  const { gpu, executor, grantSeq, takes, gpus } = asked;
+  const { gpu, executor, grantSeq, takes } = asked;
   if (!accelerators.isDrivenBy(gpu, executor) || !accelerators.mayReport(gpu, grantSeq)) return undefined;
   if (accelerators.freeAt(gpu) > at) return undefined;
   const until = (at + takes) as Instant;
-  const due = candidatesDue(rank, 1 << accelerators.classOf(gpu), until);
-  if (due.count > 0) {
-    let others = 0;
-    for (const other of gpus) {
-      const isFit = ((due.classes >> accelerators.classOf(other)) & 1) === 1;
-      if (other !== gpu && isFit && accelerators.freeAt(other) <= at) others++;
-    }
-    if (others < due.count) return undefined;
-  }
+  if (!isSpare(rank, at, gpu, until)) return undefined;
   accelerators.settle(gpu, until);
   return until;
 }
 
+interface Due {
+  readonly startAt: number;
+  readonly classes: number;
+}
+
 /**
- * Candidates that could get an accelerator of this class, and wait for one or will before that moment: their number,
- * and the classes that all of them could get.
+ * Whether each candidate that waits for an accelerator, or is due before `until`, finds another one than this free by
+ * its planned start. Where accelerators are of several classes the answer may be no although there is a way; it is
+ * never yes without one. O(models) where any is due, else O(1).
  */
-function candidatesDue(
-  { waiting, modelTimers, slots }: RankThread,
-  bit: number,
-  until: Instant,
-): { count: number; classes: number } {
-  const due = { count: 0, classes: ALL_CLASSES };
-  if (modelTimers.topPriority >= until && waiting.size === 0) return due;
+export function isSpare(rank: RankThread, at: Instant, gpu: GpuId, until: Instant): boolean {
+  const { accelerators, waiting, modelTimers } = rank;
+  if (modelTimers.topPriority >= until && waiting.size === 0) return true;
+  const due = candidatesDue(rank, 1 << accelerators.classOf(gpu), at, until);
+  if (due.length === 0) return true;
+  if (due.length >= accelerators.joined) return false;
+  due.sort((a, b) => a.startAt - b.startAt);
+  const taken = new Set<number>([gpu]);
+  return due.every(({ startAt, classes }) => {
+    const other = accelerators.findFreeBy(startAt, classes, taken);
+    if (other < 0) return false;
+    taken.add(other);
+    return true;
+  });
+}
+
+function candidatesDue({ waiting, modelTimers, slots }: RankThread, bit: number, at: Instant, until: Instant): Due[] {
+  const due: Due[] = [];
   for (let index = 0; index < slots.length; index++) {
-    if (!waiting.has(index) && !(modelTimers.priority(index) < until)) continue;
-    const { classes } = slots[index]!;
-    if ((classes & bit) === 0) continue;
-    due.count++;
-    due.classes &= classes;
+    const isWaiting = waiting.has(index);
+    if (!isWaiting && !modelTimers.has(index)) continue;
+    const { classes, execAt } = slots[index]!;
+    if (!isWaiting && execAt >= until) continue;
+    if ((classes & bit) !== 0) due.push({ startAt: isWaiting || execAt < at ? at : execAt, classes });
   }
   return due;
 }

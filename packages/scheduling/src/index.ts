@@ -5,6 +5,7 @@ export { chooseBatch, type Gathering } from "./batch-choice.ts";
 export * from "./cluster-options.ts";
 export * from "./cluster.ts";
 export * from "./idle-time.ts";
+export * from "./jobs.ts";
 export { worthUntil } from "./in-flight-batches.ts";
 export { asItCame } from "./later-request.ts";
 export * from "./messages.ts";

@@ -45,6 +45,8 @@ export interface Candidate {
   delay: Micros;
   /** Executor types that can't run it in time: it isn't granted theirs. Mostly none. */
   unfit: UnfitTypes;
+  /** Run time of a batch of jobs (A12): it gets only time that no request needs. Left out: a batch of requests. */
+  takes?: Micros;
 }
 
 /** A grant of an accelerator for one batch. The receiver may keep it. */

@@ -59,6 +59,8 @@ export interface ModelThreadConfig {
   since?: Instant | undefined;
   /** Weights of applications under overload: M8. */
   shares?: ShareRules;
+  /** Whether it has jobs (A12), not requests: its batches get only time that no request needs. */
+  isForJobs?: boolean;
 }
 
 export class ModelThread {
@@ -174,7 +176,11 @@ export class ModelThread {
     this.nextBatchId = config.batchIdBase ?? 1;
     if (config.since !== undefined) this.rate.begin(config.since);
     const { unfit } = this;
-    this.offered = { thread, term, offerSeq: 0, batchSize: 0, execAt: ALWAYS, latest: ALWAYS, delay: ctrl, unfit };
+    const takes = config.isForJobs === true ? { takes: profile.latency(1) } : undefined;
+    this.offered = {
+      ...{ thread, term, offerSeq: 0, batchSize: 0, execAt: ALWAYS, latest: ALWAYS, delay: ctrl, unfit },
+      ...takes,
+    };
   }
 }
 

@@ -22,6 +22,8 @@ import { ALL_CLASSES, NONE_UNFIT, type UnfitTypes } from "./accelerator-classes.
 import { Accelerators, NOBODY } from "./accelerators.ts";
 import type { Candidate, RankEffects, RankEvent } from "./messages.ts";
 import { HighestScarcity } from "./highest-scarcity.ts";
+import { isSpare } from "./idle-time.ts";
+import { JobTurns } from "./job-turns.ts";
 import { ThreadSlots } from "./thread-slots.ts";
 import { WaitingSet } from "./waiting-set.ts";
 
@@ -54,6 +56,8 @@ class ModelSlot {
   /** Types that can't run it, and a bit for each class of accelerators that can. */
   unfit = NONE_UNFIT;
   classes = ALL_CLASSES;
+  /** Run time of its candidate, where that is of jobs; 0: of requests. */
+  takes = 0;
   /** The accelerator whose grant to this model is in flight, or −1. */
   grantedGpu = -1;
 
@@ -73,6 +77,7 @@ export class RankThread {
   readonly modelTimers = new IndexedHeap(MODELS_MAX);
   readonly waiting = new WaitingSet(MODELS_MAX);
   readonly scarcity = new HighestScarcity(MODELS_MAX);
+  readonly jobs = new JobTurns(MODELS_MAX);
   ctrl: Micros;
   now: Instant = ALWAYS;
   /** Number of offers of models beyond MODELS_MAX, and of reports of accelerators beyond gpusMax. */
@@ -120,8 +125,10 @@ export function nextRankWakeAt(rank: RankThread): Instant {
   const models = rank.modelTimers.topPriority;
   const grants = rank.accelerators.timers.topPriority;
   const match = matchAt(rank);
-  const first = models < grants ? models : grants;
-  return (first < match ? first : match) as Instant;
+  const jobs = rank.jobs.lookAt;
+  const timer = models < grants ? models : grants;
+  const work = match < jobs ? match : jobs;
+  return (timer < work ? timer : work) as Instant;
 }
 
 export function candidateOffered(rank: RankThread, at: Instant, candidate: Readonly<Candidate>): void {
@@ -138,6 +145,7 @@ export function candidateOffered(rank: RankThread, at: Instant, candidate: Reado
   slot.execAt = candidate.execAt;
   slot.latest = candidate.latest;
   slot.delay = candidate.delay;
+  slot.takes = candidate.takes ?? 0;
   if (candidate.unfit.length > 0 || slot.unfit.length > 0) setUnfit(rank, slot, candidate.unfit);
   if (slot.grantedGpu < 0) publish(rank, index, slot);
 }
@@ -166,6 +174,7 @@ export function grantAnswered(rank: RankThread, at: Instant, answer: Answer): vo
   if (!isInFlight) return; // RANK-4
   if (!answer.used) rank.accelerators.decline(gpu);
   rank.accelerators.settle(gpu, answer.freeAt);
+  rank.jobs.lookSoon();
   hearAgain(rank, index);
 }
 
@@ -184,6 +193,7 @@ export function gpuJoined(rank: RankThread, at: Instant, { gpu, executor, type, 
   const waiting = accelerators.grantedTo(gpu);
   const { changes } = accelerators.classes;
   accelerators.join(gpu, executor, type, freeAt, grantSeq);
+  rank.jobs.lookSoon();
   if (accelerators.classes.changes > changes) reclassify(rank);
   if (waiting !== NOBODY) hearAgain(rank, waiting);
 }
@@ -219,6 +229,7 @@ export function gpuFreed(
   if (!accelerators.mayReport(gpu, grantSeq)) return; // GPU-2
   const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer
   accelerators.settle(gpu, freeAt);
+  rank.jobs.lookSoon();
   if (waiting !== NOBODY) hearAgain(rank, waiting);
 }
 
@@ -243,10 +254,15 @@ export function modelGone(rank: RankThread, at: Instant, thread: ThreadId): void
   rank.spareSlots.push(index);
 }
 
-/** Fires everything that is due: the model timers, the expiries, then the match timer, until nothing is due. */
+/** Fires everything that is due: model timers, expiries, the match timer, then jobs, until nothing is due. */
 export function rankClockReached(rank: RankThread, at: Instant, out: RankEffects): void {
   advance(rank, at);
-  while (fireModelTimer(rank, at, out) || fireExpiry(rank, at, out) || fireMatchTimer(rank, at, out));
+  while (
+    fireModelTimer(rank, at, out) ||
+    fireExpiry(rank, at, out) ||
+    fireMatchTimer(rank, at, out) ||
+    fireJobs(rank, at, out)
+  );
 }
 
 /** A4, model timer: fires the first that is due. False if none is. */
@@ -280,6 +296,28 @@ export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects):
     rank.slots[slot]!.batchSize = 0; // nothing is free in time: its own invalidation timer makes a new offer
   }
   if (waiting.hasFor(index)) grant(rank, waiting.mostUrgent(index), accelerators.firstLeastFree(index), out);
+  return true;
+}
+
+/** A12: grants an accelerator to a batch of jobs, if no request needs it meanwhile. False if nothing is granted. */
+export function fireJobs(rank: RankThread, at: Instant, out: RankEffects): boolean {
+  const { jobs, accelerators } = rank;
+  if (jobs.lookAt > at) return false;
+  advance(rank, at);
+  const index = jobs.next;
+  const { delay, takes, classes } = rank.slots[index]!;
+  const gpu = accelerators.firstFreeBy(at + delay, classes);
+  if (gpu < 0) {
+    jobs.waitUntil((accelerators.soonestFree(classes) - delay) as Instant);
+    return false;
+  }
+  const startAt = Math.max(at + delay, accelerators.freeAt(gpu));
+  if (!isSpare(rank, at, gpu as GpuId, (startAt + takes) as Instant)) {
+    jobs.refuse(index, at);
+    return false;
+  }
+  jobs.remove(index);
+  grant(rank, index, gpu, out);
   return true;
 }
 
@@ -332,7 +370,8 @@ function advance(rank: RankThread, at: Instant): void {
 /** A4, Publish: sets the model timer of the newest candidate, if it has one. */
 function publish(rank: RankThread, index: number, slot: ModelSlot): void {
   rank.waiting.remove(index);
-  if (slot.batchSize === 0) rank.modelTimers.remove(index);
+  if (slot.batchSize === 0) forget(rank, index, slot);
+  else if (slot.takes > 0) rank.jobs.add(index);
   else {
     const due = slot.execAt - slot.delay;
     rank.modelTimers.set(index, due > rank.now ? due : rank.now, slot.thread);
@@ -343,6 +382,7 @@ function forget(rank: RankThread, index: number, slot: ModelSlot): void {
   slot.batchSize = 0;
   rank.waiting.remove(index);
   rank.modelTimers.remove(index);
+  rank.jobs.remove(index);
 }
 
 /** Marks that no grant is in flight to this model any more. The newest candidate that it has offered counts again. */

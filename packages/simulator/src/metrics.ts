@@ -10,7 +10,8 @@ import { type Instant, Prng, assert } from "@tutti/units";
 import { costOf, hasCosts } from "./costs.ts";
 import type { AppResult, CostResult, ModelResult, SimulationResult } from "./result.ts";
 import type { Network, Scenario, ScenarioModel } from "./scenario.ts";
-import type { SimBatch, SimListener, SimRequest } from "./simulated-cluster.ts";
+import type { SimBatch, SimJobBatch, SimListener, SimRequest } from "./simulated-cluster.ts";
+import { JobsTally } from "./jobs-tally.ts";
 import { StreamTallies, type StreamTally } from "./stream-tallies.ts";
 import { TimeCounts } from "./time-counts.ts";
 
@@ -24,6 +25,7 @@ export class Judge implements SimListener {
   readonly #scenario: Scenario;
   readonly #window: { readonly from: number; readonly until: number };
   readonly #models: readonly ModelTally[];
+  readonly #jobs: JobsTally;
   readonly #streams: StreamTallies;
   readonly #flight: () => number;
   readonly #busy: Float64Array;
@@ -42,6 +44,7 @@ export class Judge implements SimListener {
     this.#scenario = scenario;
     this.#window = { from: scenario.warmup, until: scenario.duration };
     this.#models = scenario.models.map((model) => new ModelTally(model));
+    this.#jobs = new JobsTally(scenario);
     this.#isByApp = scenario.models.some(({ dynamic }) => dynamic !== undefined);
     this.#hasCosts = scenario.models.some(hasCosts);
     this.#streams = new StreamTallies(scenario.models.length);
@@ -84,6 +87,10 @@ export class Judge implements SimListener {
     tally.items += requests.length;
   }
 
+  jobsFinished(batch: SimJobBatch, begin: Instant, end: Instant): void {
+    this.#jobs.note(batch, begin, end);
+  }
+
   /** Call it once nothing waits or runs. */
   result(): SimulationResult {
     assert(this.#open === 0, `${this.#open} requests more came in than went out`);
@@ -114,6 +121,7 @@ export class Judge implements SimListener {
         p99: (this.#queueDelays.quantile(0.99) || 0) / 1000,
       },
       models: told,
+      ...this.#jobs.result(sum([...this.#busy])),
     };
   }
 

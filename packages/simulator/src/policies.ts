@@ -82,6 +82,8 @@ export function policyNames(): string[] {
 /** The scheduler of a scenario: its policy, once or in each sub-cluster, on whole accelerators or on halves. */
 export function clusterOf(scenario: Scenario): SimClusterFactory {
   const { policy, subClusters = 1 } = scenario;
+  // Jobs run on whole accelerators, one after another.
+  if (scenario.jobs !== undefined) return policyNamed(policy);
   const create = onHalvesWherePaid(scenario, policyNamed(policy));
   // The others refuse sub-clusters.
   const used = isElasticPolicy(policy) ? (subClusterChoice(scenario)?.used ?? 1) : subClusters;

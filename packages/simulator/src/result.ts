@@ -32,6 +32,26 @@ export interface SimulationResult {
   readonly division?: DivisionResult;
   /** Where several sub-clusters were asked for. */
   readonly subClusters?: SubClusterResult;
+  /** Where there are jobs; `gpu.busyFraction` is then that of requests. */
+  readonly jobs?: JobsResult;
+}
+
+export interface JobsResult {
+  /** Busy share of all accelerators together, with jobs alone and with both. */
+  readonly busyFraction: number;
+  readonly usedFraction: number;
+  /** The longest that a batch of jobs may run beside these models; one that takes longer never runs. */
+  readonly runMaxMs: number;
+  readonly loads: readonly { readonly name: string; readonly rps: number; readonly batchMean: number }[];
+  /** The same requests on accelerators that have no jobs. */
+  readonly without?: RequestsAlone;
+}
+
+export interface RequestsAlone {
+  readonly badRate: number;
+  readonly busyFraction: number;
+  /** By model, as in `models`. */
+  readonly p99Ms: readonly (number | null)[];
 }
 
 export interface SubClusterResult {

@@ -11,6 +11,7 @@ import {
   isSliced,
 } from "./simulated-cluster.ts";
 import { perSecond } from "@tutti/profile";
+import type { Instant } from "@tutti/units";
 import { divisionFor } from "./parts/halves.ts";
 import { simulatePipelined } from "./pipelines/pipelined-run.ts";
 import { simulatePlanned } from "./planner/planned-run.ts";
@@ -41,14 +42,20 @@ export interface DetailedRun {
 
 /** Runs a scenario to its end. Deterministic: equal scenarios, equal results, whatever the machine. */
 export function simulate(scenario: Scenario, options: RunOptions = {}): SimulationResult {
-  return simulateDetailed(scenario, options).result;
+  const { result } = simulateDetailed(scenario, options);
+  if (result.jobs === undefined) return result;
+  const { jobs: _, ...alone } = scenario;
+  const { listener: _listener, ...quiet } = options;
+  const { badRate, gpu, models } = simulateDetailed(alone, quiet).result;
+  const without = { badRate, busyFraction: gpu.busyFraction, p99Ms: models.map(({ p99Ms }) => p99Ms) };
+  return { ...result, jobs: { ...result.jobs, without } };
 }
 
 /** As `simulate`, with the counts by which goodput is judged. */
 export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): DetailedRun {
   if (scenario.planner !== undefined) return simulatePlanned(scenario, options);
   if (scenario.pipelines !== undefined) return simulatePipelined(scenario, options);
-  const { models, gpus, types, gather, prefer, network, noise, seed, interference } = scenario;
+  const { models, gpus, types, gather, prefer, network, noise, seed, interference, jobs } = scenario;
   const judge = new Judge(scenario);
   const { listener } = options;
   const create = options.cluster ?? clusterOf(scenario);
@@ -64,6 +71,7 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     listener: both(judge, listener),
     ...(noise !== undefined && { noise }),
     ...(interference !== undefined && { interference }),
+    ...(jobs !== undefined && { backlog: { jobs, until: scenario.duration as number as Instant } }),
   });
   const workload = createWorkload(scenario);
   if (listener !== undefined || noise !== undefined || !runSlices(workload, judge, cluster)) {
@@ -75,7 +83,8 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
   }
   cluster.runUntilIdle();
   const subClusters = options.cluster === undefined ? subClusterChoice(scenario) : undefined;
-  const division = options.cluster === undefined ? divisionResult(scenario, subClusters?.used ?? 1) : undefined;
+  const chooses = options.cluster === undefined && jobs === undefined;
+  const division = chooses ? divisionResult(scenario, subClusters?.used ?? 1) : undefined;
   const result = {
     ...judge.result(),
     ...(division !== undefined && { division }),
@@ -116,6 +125,10 @@ function runSlices(workload: Workload, judge: Judge, cluster: SimCluster): boole
 function both(judge: Judge, listener: RunListener | undefined): SimListener {
   if (listener === undefined) return judge;
   return {
+    jobsFinished: (batch, begin, end) => {
+      judge.jobsFinished(batch, begin, end);
+      listener.jobsFinished?.(batch, begin, end);
+    },
     dispatched: (batch, at) => listener.dispatched?.(batch, at),
     refused: (request, cause, at) => {
       judge.refused(request);

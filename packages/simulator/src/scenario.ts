@@ -50,6 +50,13 @@ export interface Scenario {
    * not at all.
    */
   readonly interference?: Interference;
+  /** Work without a deadline for time that no request needs; there is always more of it. Default: none. */
+  readonly jobs?: readonly JobLoad[];
+}
+
+export interface JobLoad {
+  readonly name: string;
+  readonly profile: LatencyTable;
 }
 
 export interface AcceleratorType {

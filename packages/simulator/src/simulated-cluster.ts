@@ -8,7 +8,7 @@ import type { Preference } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
 import type { ArrivedRequest } from "./arrived-request.ts";
 import type { Noise } from "./noise.ts";
-import type { AcceleratorType, Network, ScenarioModel } from "./scenario.ts";
+import type { AcceleratorType, JobLoad, Network, ScenarioModel } from "./scenario.ts";
 
 export interface SimRequest {
   /** 1, 2, 3 … in order of arrival over all models; within a slice (SimSlice) in its order. */
@@ -73,6 +73,15 @@ export interface SimListener {
    * separately.
    */
   finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void;
+  /** A batch of jobs ended. */
+  jobsFinished?(batch: SimJobBatch, begin: Instant, end: Instant): void;
+}
+
+export interface SimJobBatch {
+  /** Its place among the scenario's jobs. */
+  readonly job: number;
+  readonly gpu: number;
+  readonly size: number;
 }
 
 export interface SimClusterOptions {
@@ -94,6 +103,8 @@ export interface SimClusterOptions {
   readonly listener: SimListener;
   /** Interference of the scenario. */
   readonly interference?: Interference;
+  /** Jobs, which are begun until that moment. Only Tutti's own policies run them. */
+  readonly backlog?: { readonly jobs: readonly JobLoad[]; readonly until: Instant };
 }
 
 export interface SimCluster {

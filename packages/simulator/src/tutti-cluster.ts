@@ -18,12 +18,14 @@ import {
 import { type Instant, type Micros, micros, modelNumberOf, threadId } from "@tutti/units";
 import { ArrivedRequest, EarlierRequest } from "./arrived-request.ts";
 import { hasCosts } from "./costs.ts";
+import { JOB_TUNING, JobBacklog } from "./job-backlog.ts";
 import { dynamicRunTime, longestOf, percentileProfile } from "./dynamic/dynamic-load.ts";
 import { profileOfLoad } from "./dynamic/load-profile.ts";
 import { typedModels } from "./parts/accelerator-types.ts";
 import { LatencyTable } from "@tutti/profile";
+import { plannedDelays } from "./network-delays.ts";
 import { type Noise, NoiseSource, plannedRun } from "./noise.ts";
-import type { Network, ScenarioModel } from "./scenario.ts";
+import type { ScenarioModel } from "./scenario.ts";
 import type {
   ElasticCluster,
   SimBatch,
@@ -49,16 +51,6 @@ export type Tuning = Partial<
   readonly steps?: "all" | "first";
 };
 
-/** The longest that each delay can take: plans use these. */
-export function plannedDelays({ ctrl, data, respond, jitter }: Network): {
-  ctrl: Micros;
-  perItem: Micros;
-  respond: Micros;
-} {
-  const longest = (delay: Micros): Micros => micros(Math.ceil(delay * (1 + jitter) - 1e-9));
-  return { ctrl: longest(ctrl), perItem: longest(data), respond: longest(respond) };
-}
-
 export class TuttiCluster implements ElasticCluster, SlicedCluster {
   readonly #cluster: Cluster;
   readonly #listener: SimListener;
@@ -71,16 +63,15 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
    */
   readonly #onGpu: FifoTable<SimBatch>;
   readonly #noise: NoiseSource | undefined;
+  readonly #backlog: JobBacklog;
   /** Number of accelerators that are there: the first ones. */
   #gpus: number;
   #batches = 0;
   /** Whether the cores saw only the workload's own requests, so that batches need no translation. */
   #isPlain: boolean;
 
-  constructor(
-    { models: alike, gpus, types, network, noise, seed, listener }: SimClusterOptions,
-    tuning: Tuning | ((slo: Micros) => Tuning),
-  ) {
+  constructor(options: SimClusterOptions, tuning: Tuning | ((slo: Micros) => Tuning)) {
+    const { models: alike, gpus, types, network, noise, seed, listener } = options;
     const delays = plannedDelays(network);
     // A request with steps may come back as one that aims at a later step.
     this.#isPlain = !alike.some(hasCosts);
@@ -93,22 +84,28 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     this.#gpus = gpus;
     this.#noise = noise && new NoiseSource(noise, { seed, gpus });
     this.#onGpu = new FifoTable(gpus);
+    this.#backlog = new JobBacklog(options, delays);
+    const common = {
+      ...({ patience: 1, gather: "target", queueMax: QUEUE_MAX, term: 1, epoch: 1, ...delays } as const),
+      guard: 0 as Micros, // virtual timers are never late
+      batchesInFlightMax: Math.max(IN_FLIGHT_MIN, 4 * gpus),
+    };
     this.#cluster = new Cluster({
       gpus,
-      models: models.map((model, i) => ({
-        patience: 1,
-        gather: "target",
-        guard: 0 as Micros, // virtual timers are never late
-        queueMax: QUEUE_MAX,
-        batchesInFlightMax: Math.max(IN_FLIGHT_MIN, 4 * gpus),
-        ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning, noise),
-        ...{ thread: threadId(i, 0), term: 1, epoch: 1, slo: model.slo, ...delays },
-        unfit: typed?.unfit[i],
-      })),
+      models: [
+        ...models.map((model, i) => ({
+          ...common,
+          ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning, noise),
+          ...{ thread: threadId(i, 0), slo: model.slo },
+          unfit: typed?.unfit[i],
+        })),
+        ...this.#backlog.jobs.map(({ thread, profile }) => ({ ...common, ...JOB_TUNING, thread, profile })),
+      ],
       ...(typed !== undefined && { ownProfile: typed.ownProfile, typeOf: typed.typeOf }),
       ...((noise !== undefined || models.some(({ runs, dynamic }) => runs !== undefined || dynamic !== undefined)) && {
         runTime: (batch: DispatchedBatch, begin: Instant) => {
-          const alone = undisturbedRun(models[modelNumberOf(batch.thread)]!, batch);
+          const model = models[modelNumberOf(batch.thread)];
+          const alone = model === undefined ? batch.expectedRun : undisturbedRun(model, batch);
           return this.#noise?.runTime(batch.grant.gpu, begin, alone) ?? alone;
         },
       }),
@@ -118,6 +115,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
         finished: (batch, begin, end) => this.#finished(batch, begin, end),
       },
     });
+    this.#backlog.begin(this.#cluster);
   }
 
   arrive(request: SimRequest): void {
@@ -158,7 +156,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   }
 
   #dispatched(batch: DispatchedBatch, at: Instant): void {
-    if (this.#listener.dispatched === undefined) return;
+    if (this.#listener.dispatched === undefined || this.#backlog.isOf(batch)) return;
     const { startAt, latest, frontrun, grant } = batch;
     const told = { ...this.#toldOf(batch), plan: { startAt, latest, frontrun, freeAt: grant.freeAt } };
     this.#onGpu.push(grant.gpu, told);
@@ -168,6 +166,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     this.#listener.refused(originOf(request), cause, at);
   }
   #finished(batch: DispatchedBatch, begin: Instant, end: Instant): void {
+    if (this.#backlog.isOf(batch)) return this.#backlog.finished(this.#cluster, batch, begin, end);
     const told = this.#onGpu.shift(batch.grant.gpu) ?? this.#toldOf(batch);
     this.#listener.finished(told, begin, end, true);
   }

@@ -27,7 +27,7 @@ export class IdleTimeBroker {
       this.#asked++;
       const now = clock.now();
       const { gpu, epoch, grantSeq } = asked;
-      const until = giveIdleTime(lead.rank, now, { ...asked, gpus: lead.gpus.keys() });
+      const until = giveIdleTime(lead.rank, now, asked);
       if (until === undefined) return;
       this.#given++;
       this.#until.set(gpu, until);

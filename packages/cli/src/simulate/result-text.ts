@@ -25,6 +25,7 @@ export function renderResult(scenario: Scenario, result: SimulationResult): stri
     `  good      ${count(result.goodRps)} r/s, ${percent(result.badRate)} bad`,
     ...costLines(result.cost),
     `  busy      ${percent(gpu.busyFraction)}, ${gpu.used} of ${gpu.count} accelerators used`,
+    ...jobLines(result),
     ...plannerLines(result.planner),
     ...divisionLines(result.division),
     ...(divided === undefined ? [] : [`  divided   ${divided}`]),
@@ -40,6 +41,25 @@ export function renderResult(scenario: Scenario, result: SimulationResult): stri
 
 function costLines(cost: SimulationResult["cost"]): string[] {
   return cost === undefined ? [] : [`  cost      ${cost.mean.toFixed(4)} a request, ${count(cost.total)} in all`];
+}
+
+function jobLines({ jobs, models }: SimulationResult): string[] {
+  if (jobs === undefined) return [];
+  const { busyFraction, usedFraction, runMaxMs, loads, without } = jobs;
+  const rates = loads.map(({ name, rps, batchMean }) =>
+    rps === 0 ? `no ${name} (one takes longer)` : `${count(rps)} ${name}/s in batches of ${fixed(batchMean)}`,
+  );
+  const lines = [
+    `  jobs      ${percent(busyFraction)} of the time, in runs of ${fixed(runMaxMs)} ms at most: ${rates.join(", ")}`,
+  ];
+  if (without === undefined) return lines;
+  const ratios = models.map(({ p99Ms }, i) => (p99Ms ?? Infinity) / (without.p99Ms[i] ?? Infinity)).filter(isFinite);
+  const p99 = ratios.length === 0 ? "" : `, p99 ${Math.max(...ratios).toFixed(2)} times at most`;
+  const bad = `${percent(without.badRate)} bad without jobs`;
+  return [
+    ...lines,
+    `  used      ${percent(usedFraction)}, ${percent(without.busyFraction)} without jobs; ${bad}${p99}`,
+  ];
 }
 
 function plannerLines(planner: PlannerResult | undefined): string[] {

@@ -174,6 +174,18 @@ test.for(typesWrong)("types of accelerators %s are answered with their line", as
   expect(await complaintAbout(`rate: 100\n${text}`)).toContain(expected);
 });
 
+const EMBED = "{ name: embed, alphaMs: 1, betaMs: 1 }";
+const jobsWrong: readonly (readonly [what: string, text: string, expected: string])[] = [
+  ["beside sub-clusters", `subClusters: 2\njobs: [${EMBED}]\n`, "subClusters: doesn't go with jobs"],
+  ["twice the same", `jobs: [${EMBED}, ${EMBED}]\n`, "jobs[1].name: embed is there twice"],
+  ["without latencies", "jobs: [{ name: embed, alphaMs: 1 }]\n", '"betaMs" is missing'],
+  ["for a baseline", `jobs: [${EMBED}]\npolicy: nexus\n`, "'nexus' has no jobs; use default"],
+];
+
+test.for(jobsWrong)("jobs %s are answered with their line", async ([, text, expected]) => {
+  expect(await complaintAbout(`rate: 100\ngpus: 8\n${MODELS}${text}`)).toContain(expected);
+});
+
 test("types of accelerators add up to the number of accelerators", async () => {
   const { gpus, types } = await read(
     `rate: 100\n${MODELS}types: [{ name: a100, gpus: 8 }, { name: t4, gpus: 16, times: 4 }]\n`,

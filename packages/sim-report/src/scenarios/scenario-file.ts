@@ -25,6 +25,7 @@ import {
   sharesOf,
 } from "./scenario-models.ts";
 import { type PipelineEntry, checkBesidePipelines, modelsBeside, pipelinesOf } from "./scenario-pipelines.ts";
+import { type JobEntry, jobsOf } from "./scenario-jobs.ts";
 import { type NoiseEntry, noiseOf } from "./scenario-noise.ts";
 import { type PhaseEntry, phasesOf, phasesOfSteps, readRateSteps } from "./scenario-phases.ts";
 import { type TypeEntry, typesOf } from "./scenario-types.ts";
@@ -86,6 +87,7 @@ interface ScenarioDocument {
   readonly subClusters?: number;
   readonly subClustersMin?: number;
   readonly interference?: NonNullable<Scenario["interference"]>;
+  readonly jobs?: readonly JobEntry[];
 }
 
 interface ArrivalsEntry {
@@ -175,6 +177,7 @@ export class ScenarioFile {
       ...(pipelines !== undefined && { pipelines }),
       ...planner,
       ...(document.interference !== undefined && { interference: document.interference }),
+      ...jobsOf(document, problems),
       ...subClustersOf(document, { gpus, models, ...planner }, problems),
     };
     checkBesidePipelines({ ...document }, scenario, problems);

@@ -3,6 +3,7 @@ import { type Scenario, elasticPolicyNames, isElasticPolicy } from "@tutti/simul
 import { seconds } from "@tutti/units";
 import type { Problem } from "./located-yaml.ts";
 import { unfitForNoise } from "./scenario-noise.ts";
+import { unfitForJobs } from "./scenario-jobs.ts";
 import { unfitForTypes } from "./scenario-types.ts";
 
 export interface PlannerEntry {
@@ -63,7 +64,7 @@ export function unfitPolicy(scenario: Scenario, policy: string): string | undefi
   const { planner, subClusters = 1 } = scenario;
   const noisy = unfitForNoise(scenario, policy);
   if (noisy !== undefined) return noisy;
-  const uneven = unfitForHalves(scenario, policy) ?? unfitForTypes(scenario, policy);
+  const uneven = unfitForHalves(scenario, policy) ?? unfitForTypes(scenario, policy) ?? unfitForJobs(scenario, policy);
   if (uneven !== undefined) return uneven;
   if (isElasticPolicy(policy) || (planner === undefined && subClusters === 1)) return undefined;
   const own = elasticPolicyNames().join(", ");

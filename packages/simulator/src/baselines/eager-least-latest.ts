@@ -12,7 +12,7 @@
 import { ArrivalRate, type LatencyTable, targetBatch } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
 import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
-import { plannedDelays } from "../tutti-cluster.ts";
+import { plannedDelays } from "../network-delays.ts";
 import { BaselineEngine } from "./engine.ts";
 import { headOnly, pullingLead } from "./gathering.ts";
 import { LeastLatest } from "./least-latest.ts";

@@ -14,7 +14,7 @@ import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
 import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
 import type { SimBatch, SimClusterOptions, SimRefusal, SimRequest, SteppedCluster } from "../simulated-cluster.ts";
-import { plannedDelays } from "../tutti-cluster.ts";
+import { plannedDelays } from "../network-delays.ts";
 
 /** Most requests that wait at any one place; further ones are refused as overload. */
 export const WAITING_MAX = 65_536;
