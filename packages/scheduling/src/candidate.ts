@@ -14,7 +14,7 @@ import { chooseByLength } from "./dynamic/length-choice.ts";
 import { addLater, lastLook } from "./later-choice.ts";
 import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
-import { awaitedStart, withPatience } from "./policy.ts";
+import { aimOf, awaitedStart, withPatience } from "./policy.ts";
 import { SCARCITY_STEPS, scarcityOf, spareTime } from "./scarcity.ts";
 
 /** Step to which an early start is rounded, µs, so that it doesn't depend on which update measured the rate. */
@@ -59,13 +59,14 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   if (b === 0) return;
   const head = model.first!;
   const deadline = model.laterSize === 0 ? head.deadline : earlier(head.deadline, model.later!.head()!.deadline);
+  const aim = aimOf(head, deadline);
   const { latencies, profile, batchSizeMax } = model;
   model.latest = (deadline - latencies[b]!) as Instant;
   model.expectedRun = latencies[b]! as Micros;
   model.frontrun =
     b === batchSizeMax
       ? ALWAYS
-      : ((deadline - profile.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
+      : ((aim - profile.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
   if (model.laterSize === b) {
     model.isGrowable = true; // any arrival goes before it
     model.awaited = ALWAYS; // it uses what nobody else does

@@ -4,6 +4,7 @@
  */
 import type { Instant, Micros } from "@tutti/units";
 import { ALWAYS } from "@tutti/units";
+import type { Request } from "./messages.ts";
 
 export type Policy =
   /**
@@ -73,4 +74,13 @@ export function awaitedStart(policy: Policy, window: Window, betaTimesRate: numb
 export function withPatience(awaited: Instant, eager: Instant, patience: number): Instant {
   if (patience === 1 || awaited <= eager) return awaited;
   return Math.floor(eager + patience * (awaited - eager)) as Instant;
+}
+
+/**
+ * Time by which a batch that ends at `deadline` is to end. A head with more time than its SLO has waited for its parked
+ * model: once that is loaded, what is left of the additional time is no reason to wait for more requests.
+ */
+export function aimOf(head: Pick<Request, "arrivedAt" | "slo" | "deadline">, deadline: number): number {
+  const due = head.arrivedAt + head.slo;
+  return head.deadline > due && deadline > due ? due : deadline;
 }

@@ -12,7 +12,7 @@ import { ALWAYS, type ActorKey, type Instant, type Micros } from "@tutti/units";
 import { canWaitingPay } from "../adaptation.ts";
 import type { ModelEffects, Request } from "../messages.ts";
 import type { ModelThread } from "../model-thread-state.ts";
-import { awaitedStart, withPatience } from "../policy.ts";
+import { aimOf, awaitedStart, withPatience } from "../policy.ts";
 import { scarcityOf } from "../scarcity.ts";
 import type { DynamicProfile } from "./dynamic-profile.ts";
 
@@ -129,8 +129,9 @@ export function chooseByLength(
     const next = queue.scale * (isCertain ? profile.certain : profile.likely).needed(level, place + 1);
     // Where more requests take less time, the batch as it is becomes late first. The grant must be here before the
     // batch's own timer.
-    const grown = deadline - next - model.perItem - model.guard;
-    const asItIs = deadline - needed - model.perItem - model.guard - model.ctrl;
+    const aim = isLater ? deadline : aimOf(model.queue.head()!, deadline);
+    const grown = aim - next - model.perItem - model.guard;
+    const asItIs = aim - needed - model.perItem - model.guard - model.ctrl;
     model.frontrun = Math.floor(Math.min(grown, asItIs)) as Instant;
   }
   // A granted accelerator waits for no more requests: the batch was due.
