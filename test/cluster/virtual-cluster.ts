@@ -121,6 +121,8 @@ export class VirtualCluster extends ActorCluster {
     pace?: PaceSpec;
     /** Bytes of its weights. */
     memory?: number;
+    /** It is parked after so many seconds without a request, and its requests then have so many more. */
+    scaleToZero?: { readonly idleS: number; readonly coldStartS: number };
     /** The latencies are not given: the profiler has to measure them. */
     isUnmeasured?: boolean;
   }): void {
@@ -135,7 +137,7 @@ export class VirtualCluster extends ActorCluster {
       batchSizeMax,
       latency,
     });
-    const { runDeadlineMs, pace, memory, isUnmeasured = false } = model;
+    const { runDeadlineMs, pace, memory, scaleToZero, isUnmeasured = false } = model;
     const { profile, ...unmeasured } = spec;
     const { version } = splitModelName(model.name);
     const more = {
@@ -143,6 +145,9 @@ export class VirtualCluster extends ActorCluster {
       ...(memory !== undefined && { memory }),
       ...(runDeadlineMs !== undefined && { runDeadline: millis(runDeadlineMs) }),
       ...(pace !== undefined && { pace }),
+      ...(scaleToZero !== undefined && {
+        scaleToZero: { idle: seconds(scaleToZero.idleS), coldStart: seconds(scaleToZero.coldStartS) },
+      }),
     };
     const value = { ...unmeasured, ...(!isUnmeasured && { profile }), ...more };
     this.store.put(BUCKET.models, spec.name, toJson(value), () => undefined);

@@ -239,7 +239,7 @@ export class ArrivalStreams {
     const reserved = reserve(this.#respond(), held.slo);
     if (held.costs !== undefined) {
       const steps = held.costs.map((step) => ({
-        deadline: before(after(held.arrivedAt, step.after), reserved),
+        deadline: before(after(after(held.arrivedAt, step.after), held.coldStart), reserved),
         cost: step.cost,
       }));
       this.#runtime.send(batcher, RequestCosts, { thread: held.thread, seq: held.seq, steps }, "soon");

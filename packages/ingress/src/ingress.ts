@@ -29,6 +29,7 @@ import { unservedError } from "./admission.ts";
 import { AppNames } from "./app-names.ts";
 import { Answers } from "./answers.ts";
 import { CancellationHandler } from "./cancellation-handler.ts";
+import { ColdStarts } from "./cold-starts.ts";
 import { type ServedData, carrierOf } from "./batch-carrier.ts";
 import { createTensorServer } from "./tensor-server.ts";
 import { RequestIntake } from "./request-intake.ts";
@@ -84,6 +85,7 @@ class Ingress implements Actor {
   readonly #requestIntake: RequestIntake;
   readonly #settlement: RequestSettlement;
   readonly #shedding: Shedding;
+  readonly #coldStarts: ColdStarts;
   readonly #cancels: CancellationHandler;
   #requests: DeliverySubscription | undefined;
   #cancelling: Subscription | undefined;
@@ -128,6 +130,7 @@ class Ingress implements Actor {
         return lease?.batcher === batcher && lease.term === term;
       },
     });
+    this.#coldStarts = new ColdStarts({ ...ports, runtime: this.#runtime, pending: this.#pending });
     this.#pipelines = this.#createPipelines();
     this.#requestIntake = this.#createRequestIntake();
     this.#appNames = new AppNames(this.#runtime);
@@ -148,8 +151,9 @@ class Ingress implements Actor {
       this.#serveLocally();
       ports.bulk.flush(() => ready());
     };
-    // Routes are read before the first request: a starting ingress must not decide differently from the others.
-    this.#versions.open(() => this.#catalog.open(open));
+    // Routes and parked models are read before the first request: a starting ingress must not decide differently from
+    // the others.
+    this.#versions.open(() => this.#coldStarts.open(() => this.#catalog.open(open)));
   }
 
   #createActorRuntime(): ActorRuntime {
@@ -186,7 +190,7 @@ class Ingress implements Actor {
   #createRequestIntake(): RequestIntake {
     const { clock, telemetry, decoder } = this.#ports;
     return new RequestIntake({
-      shedding: this.#shedding,
+      ...{ shedding: this.#shedding, coldStarts: this.#coldStarts },
       clock,
       tracer: telemetry.tracer,
       log: this.#runtime.log,
@@ -214,7 +218,7 @@ class Ingress implements Actor {
       pending: this.#pending,
       arrivalStreams: this.#arrivalStreams,
       catalog: this.#catalog,
-      shedding: this.#shedding,
+      ...{ shedding: this.#shedding, coldStarts: this.#coldStarts },
       cancels: this.#cancels,
       answers: this.#answers,
       figures: this.#figures,
@@ -234,7 +238,7 @@ class Ingress implements Actor {
       log: this.#runtime.log,
       catalog: this.#catalog,
       versions: this.#versions,
-      pending: this.#pending,
+      ...{ pending: this.#pending, coldStarts: this.#coldStarts },
       cancels: this.#cancels,
       answers: this.#answers,
       figures: this.#figures,
@@ -304,6 +308,7 @@ class Ingress implements Actor {
       this.#introducing.stop();
       this.#naming.stop();
       this.#shedding.close();
+      this.#coldStarts.close();
       this.#versions.close();
       this.#catalog.close();
       if (this.#ports.local !== undefined) this.#ports.local.rows = undefined;

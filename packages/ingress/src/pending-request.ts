@@ -45,6 +45,8 @@ export class PendingRequest {
   /** The publisher's deadline; the planned end of its stage for a stage's request. */
   deadline: Instant = ALWAYS;
   slo: Micros = micros(0);
+  /** Time that it has beyond its SLO, since its model was parked; part of the deadline. */
+  coldStart: Micros = micros(0);
   /** Costs of a late answer, from the deadline on; undefined: the answer is worth nothing then. */
   costs: readonly CostOffset[] | undefined = undefined;
   form: Form = "binary";
@@ -104,6 +106,12 @@ export class PendingRequest {
     return this.costs?.at(-1)?.after ?? this.slo;
   }
   get lastDeadline(): Instant {
-    return this.costs === undefined ? this.deadline : after(this.arrivedAt, this.lastSlo);
+    return this.costs === undefined ? this.deadline : after(after(this.arrivedAt, this.lastSlo), this.coldStart);
+  }
+
+  /** Its model is parked. */
+  waitsFor(coldStart: Micros): void {
+    this.coldStart = coldStart;
+    this.deadline = after(this.deadline, coldStart);
   }
 }

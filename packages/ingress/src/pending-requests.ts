@@ -78,6 +78,10 @@ export class PendingRequests {
     const slot = this.#index.get(SELF, seq);
     return slot < 0 ? undefined : this.#bySlot[slot];
   }
+  /** Visits the present requests, in no order; the visit must not add or remove any. */
+  forEach(visit: (held: PendingRequest) => void): void {
+    for (const held of this.#bySlot) if (held !== undefined) visit(held);
+  }
   /** A copy of the present requests, in the order of their sequences. */
   values(): PendingRequest[] {
     return this.#bySlot.filter((held) => held !== undefined).sort((a, b) => a.seq - b.seq);

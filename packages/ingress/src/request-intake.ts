@@ -28,6 +28,7 @@ import type { Answers } from "./answers.ts";
 import { type CancellationHandler, cancelledError } from "./cancellation-handler.ts";
 import { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
+import { type ColdStarts, asleepError } from "./cold-starts.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
 import type { PipelineRunner } from "./pipelines/pipeline-runner.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
@@ -46,6 +47,7 @@ export interface RequestIntakeOptions {
   readonly versions: Pick<VersionRouter, "resolve">;
   readonly pending: PendingRequests;
   readonly shedding: Shedding;
+  readonly coldStarts: Pick<ColdStarts, "timeOf" | "want">;
   readonly cancels: CancellationHandler;
   readonly answers: Answers;
   readonly figures: IngressFigures;
@@ -173,13 +175,15 @@ export class RequestIntake {
   }
 
   #accept(request: PendingRequest, decoded: Decoded): void {
-    const { clock, pending, respond, onAccepted } = this.#options;
+    const { clock, pending, respond, coldStarts, onAccepted } = this.#options;
     const { model, slo, span } = request;
     const { row, bucket, id, units } = decoded;
     try {
       const lease = model.lease;
       if (lease === undefined)
         throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
+      const coldStart = coldStarts.timeOf(model);
+      if (coldStart > 0) this.#wake(request, coldStart);
       checkFeasible(request, decoded, clock.now(), reserve(respond(), slo));
       request.wanted = checkWanted(decoded.wanted ?? request.wanted, model);
       const refusal = model.spec.buckets.length > 1 ? this.#overShare(request, bucket) : undefined;
@@ -194,6 +198,15 @@ export class RequestIntake {
     } catch (error) {
       this.#turnAway(error, request, model);
     }
+  }
+
+  /** @throws {TuttiError} a warm-up request wakes no model */
+  #wake(request: PendingRequest, coldStart: Micros): void {
+    const { model, onSettled, ticket } = request;
+    if (onSettled !== undefined) throw asleepError(model.spec.name);
+    // The deadline of a stage's request is the pipeline's to set.
+    if (ticket?.isStage !== true) request.waitsFor(coldStart);
+    this.#options.coldStarts.want(model);
   }
 
   #sample({ onSettled, model, app, arrivedAt }: PendingRequest, slo: Micros): void {

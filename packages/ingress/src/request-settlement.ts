@@ -9,6 +9,7 @@ import type { AppNames } from "./app-names.ts";
 import type { ArrivalStreams } from "./arrival-streams.ts";
 import { type CancellationHandler, cancelledError } from "./cancellation-handler.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
+import type { ColdStarts } from "./cold-starts.ts";
 import type { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
 import { refusalError } from "./refusal-error.ts";
@@ -22,6 +23,7 @@ export interface RequestSettlementOptions {
   readonly pending: PendingRequests;
   readonly arrivalStreams: ArrivalStreams;
   readonly catalog: Pick<Catalog, "leaseOf">;
+  readonly coldStarts: Pick<ColdStarts, "failure">;
   readonly shedding: Shedding;
   readonly cancels: CancellationHandler;
   readonly answers: Answers;
@@ -100,7 +102,10 @@ export class RequestSettlement {
   }
 
   #refusalError(held: PendingRequest, { code, feasible }: RequestRefused): TuttiError {
-    const keep = this.#options.shedding.keepOf(held.thread, held);
+    const { shedding, coldStarts } = this.#options;
+    const failure = coldStarts.failure(held);
+    if (failure !== undefined) return failure;
+    const keep = shedding.keepOf(held.thread, held);
     return refusalError(held, codeOfNumber(code), { feasible, keep });
   }
 

@@ -1,5 +1,13 @@
 /** Exports for the planner of a running cluster, and nothing else: processes of every role load them. */
 export { type WorkedModel, workPerRequest } from "./placement/model-work.ts";
+export {
+  type ModelToPark,
+  type ParkedPlace,
+  type Parking,
+  isSameParking,
+  loadWaking,
+  parkModels,
+} from "./placement/parking.ts";
 export * from "./placement/placement-problem.ts";
 export { bytesText } from "./placement/placement-texts.ts";
 export { isSamePlace, planPlacement } from "./placement/plan-placement.ts";

@@ -26,7 +26,7 @@ export const ERROR_STATUS = {
   TUTTI_DEADLINE_INFEASIBLE: 503,
   /** Dropped so that batches behind it stay in time, or beyond its application's share, or beyond a bound. */
   TUTTI_OVERLOADED: 503,
-  /** There is no ingress, or the one that had the request died. */
+  /** There is no ingress, or the one that had the request died; or its model was parked, and not loaded in time. */
   TUTTI_UNAVAILABLE: 503,
   /**
    * The model is loading, being measured, or waits for an executor. If it was refused, failed or quarantined, the

@@ -7,6 +7,7 @@ const SPEC: ModelSpec = {
   engine: "onnx",
   file: { object: "o", sha256: "s", bytes: 100 },
   ...{ shares: { camera: 3, "*": 1 }, priorityFloor: 0.1, runDeadline: micros(900_000), memory: 1_000 },
+  scaleToZero: { idle: micros(600e6), coldStart: micros(30e6) },
   inputs: [{ name: "x", type: "FP32", dims: ["batch", "T"] }],
   outputs: [{ name: "y", type: "FP32", dims: ["batch", "U"] }],
   constants: [{ name: "rate", type: "INT64", dims: [1], values: [16_000] }],
@@ -34,6 +35,9 @@ test("a model with a member that would break a reader is none (T8)", () => {
     ...[{ memory: -1 }, { presentation: [] }, { axes: [] }, { buckets: [{ T: 0 }] }, { samples: 7 }],
     ...[0, 700e6, 0.5].map((slo) => ({ slo })),
     ...[0, 700e6, "1s"].map((runDeadline) => ({ runDeadline })),
+    ...[{ idle: 1e6, coldStart: 1e6 }, { idle: 6e6, coldStart: 700e6 }, { idle: 6e6 }, 7].map((scaleToZero) => ({
+      scaleToZero,
+    })),
     ...[{ dims: ["batch", -1] }, { dims: ["batch", 2 ** 30] }, { type: "toString" }, { name: 7 }].map((one) => ({
       inputs: [{ ...SPEC.inputs[0], ...one }],
     })),

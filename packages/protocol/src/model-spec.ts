@@ -26,6 +26,11 @@ import { splitModelName } from "./versions.ts";
 const ROW_BYTES_MAX = 33_554_432;
 const LATENCY_US_MAX = 10 * SLO_US_MAX;
 
+/**
+ * Least idle time before a model is parked, µs: figures come once a second, and a model that is used must show in them.
+ */
+export const IDLE_LEAST = 5_000_000;
+
 /** A latency table: latency in µs by batch size, each size once. */
 const ProfilePoints = schema.distinct(
   schema.record({ batchSize: schema.batchSize, latency: schema.whole<Micros>(0, LATENCY_US_MAX) }),
@@ -52,6 +57,14 @@ const PaceSpec = schema.record({
   typical: amount,
 });
 export type PaceSpec = Static<typeof PaceSpec>;
+
+const ScaleToZero = schema.record({
+  /** Time without a request after which no executor keeps it. */
+  idle: schema.whole<Micros>(IDLE_LEAST, Number.MAX_SAFE_INTEGER),
+  /** Time that a request for the parked model has beyond its SLO. */
+  coldStart: schema.slo,
+});
+export type ScaleToZero = Static<typeof ScaleToZero>;
 
 /** Specification of a model to serve: the value of its key in the bucket `tutti_models`. */
 const ModelSpec = schema.record({
@@ -91,6 +104,8 @@ const ModelSpec = schema.record({
   buckets: schema.list(BucketSpec, BUCKETS_MAX),
   /** Time after which a run counts as hung and its executor is ended; by default derived from the model's latency. */
   runDeadline: schema.optional(schema.runTime),
+  /** A model that is parked while nobody asks for it (docs/planning.md, Scale to zero). */
+  scaleToZero: schema.optional(ScaleToZero),
   /** Emulated models whose run time depends on the inputs: that dependence. */
   pace: schema.optional(PaceSpec),
   /** Latency tables given instead of measured ones, by bucket index. */

@@ -22,8 +22,17 @@ test("a placement is read as the planner writes it, an empty one too", () => {
   expect(isPlacement({ epoch: 0, madeAt: 0, models: [], gpus: [] })).toBe(true);
 });
 
+test("a placement has parked models where there are some", () => {
+  const parked = [
+    { number: 1, since: 1_790_000_000_000_000 },
+    { number: 9, since: 0, next: "main" },
+  ];
+  expect(isPlacement({ ...GOOD, parked })).toBe(true);
+});
+
 const MODEL = GOOD.models[0]!;
 const GPU = GOOD.gpus[0]!;
+const PARKED = { number: 1, since: 5 };
 const BAD: readonly [string, Readonly<Record<string, unknown>>][] = [
   ["no epoch", { epoch: undefined }],
   ["an epoch below zero", { epoch: -1 }],
@@ -44,6 +53,13 @@ const BAD: readonly [string, Readonly<Record<string, unknown>>][] = [
   ],
   ["an accelerator twice", { gpus: [GPU, { ...GPU, subCluster: "s1" }] }],
   ["an accelerator beyond all ids", { gpus: [{ ...GPU, gpu: 65_536 }] }],
+  ["a parked model twice", { parked: [PARKED, PARKED] }],
+  ["a parked model since never", { parked: [{ number: 1 }] }],
+  ["a parked model that goes nowhere", { parked: [{ ...PARKED, next: "" }] }],
+  [
+    "more parked models than a cluster has",
+    { parked: Array.from({ length: MODELS_MAX + 1 }, (_, i) => ({ ...PARKED, number: i })) },
+  ],
   ["an accelerator of no sub-cluster", { gpus: [{ gpu: 1, subCluster: 7 }] }],
 ];
 

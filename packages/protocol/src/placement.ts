@@ -14,6 +14,11 @@
  *        accelerator while a model is there.
  *   PL5. The accelerators of one executor share its process and its memory, so they move together: the executor belongs
  *        to the sub-cluster of its lowest-numbered accelerator.
+ *   PL6. A model with `scaleToZero` may be parked. While it is in `models` too, it is served as before and about to
+ *        leave. When only `parked` has it, no executor keeps it and batchers hold its requests. With `next`, executors
+ *        there load it; when every living one of them has it, it returns to `models`. Its requests have its cold start
+ *        beyond their SLOs for as long as it is in `parked`. Readers that don't know `parked` see a model without a
+ *        place.
  */
 import { GPUS_MAX } from "@tutti/units";
 import { MODELS_MAX } from "./limits.ts";
@@ -28,6 +33,9 @@ export type PlacedModel = Static<typeof PlacedModel>;
 const PlacedGpu = schema.record({ gpu: schema.gpu, subCluster: schema.name });
 export type PlacedGpu = Static<typeof PlacedGpu>;
 
+const ParkedModel = schema.record({ number: schema.model, since: schema.moment, next: schema.optional(schema.name) });
+export type ParkedModel = Static<typeof ParkedModel>;
+
 /** Validates what readers rely on (T8): no duplicates, and only valid names. */
 export const isPlacement = schema.record({
   /** Number of the placement, which rises with each change. */
@@ -35,6 +43,8 @@ export const isPlacement = schema.record({
   madeAt: schema.moment,
   models: schema.distinct(PlacedModel, MODELS_MAX, ({ number }) => number),
   gpus: schema.distinct(PlacedGpu, GPUS_MAX, ({ gpu }) => gpu),
+  /** Absent: none. */
+  parked: schema.optional(schema.distinct(ParkedModel, MODELS_MAX, ({ number }) => number)),
 });
 export type Placement = Static<typeof isPlacement>;
 

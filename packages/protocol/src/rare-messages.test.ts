@@ -4,6 +4,7 @@ import {
   ExecutorInventory,
   GpuJoined,
   LeadExpected,
+  ModelsWanted,
   RankerAnnounced,
   ScalingAdvised,
   StatsReported,
@@ -20,6 +21,7 @@ const GOOD = {
   scalingAdvised: { at: AT, advice: -2, gpus: 4, badRate: 0.012, idleShare: 0.5 },
   rankerAnnounced: { key: 77_777, epoch: 9, subCluster: "s1" },
   leadExpected: { key: 77_777, epoch: 8, subCluster: "s1" },
+  modelsWanted: { numbers: [3, 7] },
   gpuJoined: { executor: 77_777, epoch: 9, gpus: [GPU] },
   statsReported: {
     ...{ key: 77_777, role: "ingress", at: AT, figures: { ok: 1, meanUs: 0.5 } },
@@ -61,6 +63,12 @@ const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
     ["key", "7"],
     ["epoch", 0.5],
   ],
+  modelsWanted: [
+    ["numbers", undefined],
+    ["numbers", [-1]],
+    ["numbers", [2 ** 26]],
+    ["numbers", Array.from({ length: 4_097 }, (_, i) => i)],
+  ],
   gpuJoined: [
     ["gpus", [{ ...GPU, subCluster: undefined }]],
     ["gpus", [{ ...GPU, subCluster: "a b" }]],
@@ -84,6 +92,7 @@ const TYPES = {
   scalingAdvised: ScalingAdvised,
   rankerAnnounced: RankerAnnounced,
   leadExpected: LeadExpected,
+  modelsWanted: ModelsWanted,
   gpuJoined: GpuJoined,
   statsReported: StatsReported,
 };

@@ -355,3 +355,16 @@ export const ScalingAdvised = packed(
   },
 );
 export type ScalingAdvised = MessageOf<typeof ScalingAdvised>;
+
+/** Names the parked models for which an ingress holds requests: the planner wakes them. */
+export const ModelsWanted = packed(
+  { numbers: schema.list(schema.model, MODELS_MAX) },
+  {
+    tag: 77,
+    name: "models-wanted",
+    from: "ingress",
+    to: "planner",
+    repair: "sent again every second while there are such requests; the planner also sees them in the figures",
+  },
+);
+export type ModelsWanted = MessageOf<typeof ModelsWanted>;

@@ -14,8 +14,8 @@
  */
 import type { DeliverySubscription } from "@tutti/ports/bus";
 import type { Stop } from "@tutti/ports/clock";
-import { type PlacementPlan, isSamePlace, planPlacement } from "@tutti/planning/live";
-import { ExecutorInventory, ScalingAdvised, StatsReported } from "@tutti/protocol";
+import { type PlacementPlan, isSameParking, isSamePlace, loadWaking, planPlacement } from "@tutti/planning/live";
+import { ExecutorInventory, ModelsWanted, ScalingAdvised, StatsReported } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, between, millis, seconds } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { Catalog } from "../runtime/catalog.ts";
@@ -27,6 +27,7 @@ import { ClusterState } from "./cluster-state.ts";
 import { CapacityEstimate } from "./expected-capacity.ts";
 import { LoadStats, isOutOfBand } from "./load-stats.ts";
 import { type MeasuredModel, measureModels } from "./measured-models.ts";
+import { ModelParking } from "./model-parking.ts";
 import { PendingMoves } from "./pending-moves.ts";
 import { PlacementStore } from "./placement-store.ts";
 import { ReasonLog, reportOf } from "./plan-reporter.ts";
@@ -72,6 +73,7 @@ class Planner implements Actor {
   readonly #cluster: ClusterState;
   readonly #loads = new LoadStats();
   readonly #moves: PendingMoves;
+  readonly #parking: ModelParking;
   readonly #reasons = new ReasonLog();
   readonly #adviser: ScalingAdvice;
   readonly #choice: SubClusterChoice;
@@ -121,6 +123,10 @@ class Planner implements Actor {
         if (before?.spec.version !== spec.version || before.status?.state !== status?.state) this.#isNews = true;
       },
       onGone: () => (this.#isNews = true),
+    });
+    this.#parking = new ModelParking(this.#catalog);
+    this.#runtime.onPacked(ModelsWanted, ({ numbers }) => {
+      if (this.#parking.want(numbers, this.#placementStore.placement, this.#now())) this.#isNews = true;
     });
     this.#runtime.onPacked(ExecutorInventory, (inventory, sender) => {
       if (sender === inventory.executor && this.#cluster.hearInventory(inventory)) this.#isNews = true;
@@ -187,7 +193,12 @@ class Planner implements Actor {
   }
 
   #measure(now: Instant): MeasuredModel[] {
-    return measureModels(this.#catalog.models(), this.#cluster, this.#loads, now);
+    return this.#awake(measureModels(this.#catalog.models(), this.#cluster, this.#loads, now), now);
+  }
+  /** Parked models need no place. */
+  #awake(models: MeasuredModel[], now: Instant): MeasuredModel[] {
+    const { asleep } = this.#parking.now(this.#placementStore.placement, now);
+    return asleep.size === 0 ? models : models.filter(({ number }) => !asleep.has(number));
   }
 
   #replan(models: readonly MeasuredModel[], now: Instant, mayBalance: boolean): void {
@@ -204,6 +215,7 @@ class Planner implements Actor {
     if (placement === undefined && (subClusters.length === 0 || executors.length === 0)) return;
     this.#plans++;
     const estimate = this.#estimateOf(models);
+    const parking = this.#parking.now(placement, now);
     const used = this.#choice.used({ subClusters, placement, models, executors });
     const rateMax = this.#rateMax(models);
     const plan = planPlacement({
@@ -211,9 +223,12 @@ class Planner implements Actor {
       closing: new Set(subClusters.filter((subCluster) => !used.includes(subCluster))),
       ...(rateMax !== undefined && { rateMax }),
       carries: (numbers, gpus) => estimate.ofModels(numbers, gpus),
-      models: models.map((model) => ({ ...model, ...this.#moves.marksOf(model.number) })),
+      models: models.map((model) => {
+        const marks = this.#moves.marksOf(model.number);
+        return { ...model, ...marks, isPinned: marks.isPinned === true || parking.waking.has(model.number) };
+      }),
       executors,
-      before: placement,
+      before: parking.before,
       awaited: this.#cluster.awaited(placement, now, this.#config.epoch),
       costMax: this.#moves.budget(models, this.#config.budgetShare ?? BUDGET_SHARE, now),
       mayBalance,
@@ -222,17 +237,20 @@ class Planner implements Actor {
     this.#plan = plan;
     this.#moves.note(plan.modelMoves, now);
     this.#reasons.note(plan, now);
-    if (!isSamePlace(placement, plan)) {
+    const { models: served, gpus, parked } = loadWaking(plan, parking, executors);
+    if (!isSamePlace(placement, { models: served, gpus }) || !isSameParking(placement?.parked, parked)) {
       const { modelMoves, executorMoves, arrived, leftOut } = plan;
       const counts = {
         moves: modelMoves.length,
         arrived: arrived.length,
         gpus: executorMoves.length,
         leftOut: leftOut.length,
+        parked: parked.length,
       };
       const epoch = this.#placementStore.nextEpoch;
       this.#runtime.log.info({ epoch, ...counts }, "plans");
-      this.#placementStore.write({ epoch, madeAt: now, models: plan.models, gpus: plan.gpus });
+      const some = parked.length > 0 && { parked };
+      this.#placementStore.write({ epoch, madeAt: now, models: served, gpus, ...some });
     }
     this.#report(models, now);
   }
@@ -286,7 +304,9 @@ class Planner implements Actor {
   #advise(): void {
     const now = this.#now();
     if (between(this.#startedAt, now) < RATES_AFTER || !this.#isOnDuty) return;
-    const models = this.#measure(now);
+    const measured = measureModels(this.#catalog.models(), this.#cluster, this.#loads, now);
+    if (this.#parking.look(measured, this.#placementStore.placement, now)) this.#isNews = true;
+    const models = this.#awake(measured, now);
     this.#choose(models, now);
     this.#hasLeftBand ||= models.some(({ number, rate }) => isOutOfBand(this.#plannedRates.get(number) ?? 0, rate));
     let gpus = 0;
@@ -315,6 +335,7 @@ class Planner implements Actor {
       placed: placement?.models.length ?? 0,
       moving: placement?.models.filter(({ next }) => next !== undefined).length ?? 0,
       leftOut: this.#plan?.leftOut.length ?? 0,
+      parked: placement?.parked?.length ?? 0,
       plans: this.#plans,
       written: this.#placementStore.written,
       conflicts: this.#placementStore.conflicts,

@@ -84,3 +84,26 @@ test("other keys of the bucket say nothing, and one that was deleted is as if no
   write(placement(1));
   expect(watcher.nextOf(2)).toBe("s1");
 });
+
+test("a parked model is served nowhere, and one that wakes belongs only where it is loaded (PL6)", () => {
+  const since = instant(1);
+  write(
+    placement(1, {
+      parked: [
+        { number: 1, since },
+        { number: 7, since },
+        { number: 8, since, next: "s1" },
+      ],
+    }),
+  );
+  watcher.open(() => undefined);
+  expect([1, 2, 7, 8, 9].map((number) => watcher.isParked(number))).toEqual([true, false, true, true, false]);
+  expect(watcher.parked).toBe(3);
+  // It is about to leave, and is served until then.
+  expect(watcher.subClusterOf(1)).toBe("main");
+  expect([7, 8].map((number) => watcher.subClusterOf(number))).toEqual([undefined, undefined]);
+  expect(["main", "s1"].map((name) => watcher.belongs(7, name))).toEqual([false, false]);
+  expect(["main", "s1"].map((name) => watcher.belongs(8, name))).toEqual([false, true]);
+  write(placement(2));
+  expect([watcher.isParked(1), watcher.parked]).toEqual([false, 0]);
+});

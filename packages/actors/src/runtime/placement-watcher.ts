@@ -14,6 +14,7 @@ export class PlacementWatcher {
   readonly #log: Logger;
   readonly #onChange: () => void;
   readonly #models = new Map<number, { readonly subCluster: string; readonly next?: string }>();
+  readonly #parked = new Map<number, { readonly next?: string }>();
   readonly #gpus = new Map<GpuId, string>();
   #watch: { stop(): void } | undefined;
   #placement: Placement | undefined;
@@ -52,9 +53,17 @@ export class PlacementWatcher {
   subClusterOf(modelNumber: number): string | undefined {
     return this.#placement === undefined ? DEFAULT_SUB_CLUSTER : this.#models.get(modelNumber)?.subCluster;
   }
-  /** Sub-cluster to which the model moves (PL3). */
+  /** Sub-cluster to which the model moves (PL3), or where it is loaded after it was parked (PL6). */
   nextOf(modelNumber: number): string | undefined {
-    return this.#models.get(modelNumber)?.next;
+    return (this.#models.get(modelNumber) ?? this.#parked.get(modelNumber))?.next;
+  }
+  /** PL6: whether the model is parked, or about to be. */
+  isParked(modelNumber: number): boolean {
+    return this.#parked.has(modelNumber);
+  }
+  /** Number of those models. */
+  get parked(): number {
+    return this.#parked.size;
   }
   /** PL1: whether the sub-cluster has the model, or will have it. */
   belongs(modelNumber: number, subCluster: string | undefined): boolean {
@@ -85,8 +94,10 @@ export class PlacementWatcher {
   #take(placement: Placement | undefined): void {
     this.#placement = placement;
     this.#models.clear();
+    this.#parked.clear();
     this.#gpus.clear();
     for (const model of placement?.models ?? []) this.#models.set(model.number, model);
+    for (const model of placement?.parked ?? []) this.#parked.set(model.number, model);
     for (const { gpu, subCluster } of placement?.gpus ?? []) this.#gpus.set(gpu, subCluster);
     if (this.#ready) this.#onChange();
   }

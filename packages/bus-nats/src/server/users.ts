@@ -202,7 +202,7 @@ function roleSubjects(
   switch (role) {
     case "ingress":
       return {
-        publish: [toActors, probes, bulkReply, ...toRoles("batcher", "profiler")],
+        publish: [toActors, probes, bulkReply, ...toRoles("batcher", "profiler", "planner")],
         subscribe: [`${INFER_SUBJECT} ${INFER_QUEUE}`, CANCEL_SUBJECT, bulk],
       };
     case "batcher":

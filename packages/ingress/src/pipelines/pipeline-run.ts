@@ -3,7 +3,7 @@ import { Instance, type InstanceEffects, type PipelineSpec, type StageSpec } fro
 import { HEADER, TuttiError } from "@tutti/protocol";
 import type { Kept, StepCall, StepOutcome, Steps } from "@tutti/ports/steps";
 import type { Tracer } from "@tutti/ports/telemetry";
-import { type Micros, after, between, formatDuration, instant, micros } from "@tutti/units";
+import { type Micros, after, between, formatDuration, micros } from "@tutti/units";
 import { decodeTensors } from "@tutti/wire";
 import { type CatalogModel, NOBODY } from "@tutti/actors/runtime";
 import { checkRoom } from "../admission.ts";
@@ -91,7 +91,8 @@ export class PipelineRun implements InstanceEffects {
     const now = clock.now();
     const key = keyOf(stage, index);
     // The deadline counts from the pipeline's arrival, so this stage gets the time that an earlier one saved.
-    const deadline = instant(whole.arrivedAt + Math.floor(whole.slo * this.#ends.get(stage.name)!));
+    const within = micros(Math.floor(whole.slo * this.#ends.get(stage.name)!));
+    const deadline = after(after(whole.arrivedAt, within), whole.coldStart);
     const ticket: OutcomeTicket = {
       isStage: true,
       held: undefined,
@@ -121,7 +122,9 @@ export class PipelineRun implements InstanceEffects {
     request.model = model;
     request.priority = whole.priority;
     request.deadline = deadline;
-    request.slo = micros(Math.max(0, deadline - now));
+    // After a cold start the stages run as soon as they can: they don't spread over the time that it has left.
+    request.slo = micros(Math.min(between(now, deadline), within));
+    request.coldStart = whole.coldStart;
     submit(request, tensors);
   }
 

@@ -4,11 +4,12 @@ import { PIPELINE_INSTANCES_MAX, type PipelineSpec, type StageSpec } from "@tutt
 import { HEADER, TuttiError } from "@tutti/protocol";
 import type { Steps } from "@tutti/ports/steps";
 import type { Logger, Tracer } from "@tutti/ports/telemetry";
-import type { Micros } from "@tutti/units";
+import { type Micros, micros } from "@tutti/units";
 import type { Catalog, CatalogModel } from "@tutti/actors/runtime";
 import { checkRoom, readForm, readPriority, readTiming, readWanted } from "../admission.ts";
 import type { Answers } from "../answers.ts";
 import type { CancellationHandler } from "../cancellation-handler.ts";
+import type { ColdStarts } from "../cold-starts.ts";
 import type { PendingRequest } from "../pending-request.ts";
 import type { PendingRequests } from "../pending-requests.ts";
 import type { IngressFigures } from "../ingress-figures.ts";
@@ -34,6 +35,7 @@ export interface PipelineRunnerOptions {
   readonly catalog: Catalog;
   readonly versions: Pick<VersionRouter, "resolve">;
   readonly pending: PendingRequests;
+  readonly coldStarts: Pick<ColdStarts, "timeOf" | "want">;
   readonly cancels: CancellationHandler;
   readonly answers: Answers;
   readonly figures: IngressFigures;
@@ -93,7 +95,7 @@ export class PipelineRunner {
       );
     // The stages of a retry go to the same versions as those of the first attempt.
     const versionBy = delivery.header(HEADER.messageId) ?? reply;
-    for (const stage of spec.stages) this.#modelOf(stage, versionBy, `stage ${stage.name}: `);
+    const models = spec.stages.map((stage) => this.#modelOf(stage, versionBy, `stage ${stage.name}: `));
     const { deadline, slo } = readTiming(delivery, spec.slo, arrivedAt);
     request.deadline = deadline;
     request.slo = slo;
@@ -107,8 +109,21 @@ export class PipelineRunner {
         `this ingress has ${this.#runs.size} requests to pipelines under way and takes no more for now (PIPELINE_INSTANCES_MAX)`,
         { retryAfterMs: 50 },
       );
+    this.#wake(models, request);
     // The delivery's payload is borrowed.
     this.#begin(served, request, new Uint8Array(delivery.payload), versionBy);
+  }
+
+  /** The models of all stages are loaded at once; the whole has the time of the longest cold start. */
+  #wake(models: readonly CatalogModel[], request: PendingRequest): void {
+    const { coldStarts } = this.#options;
+    let longest = micros(0);
+    for (const model of models) {
+      const time = coldStarts.timeOf(model);
+      if (time > 0) coldStarts.want(model);
+      if (time > longest) longest = time;
+    }
+    request.waitsFor(longest);
   }
 
   #begin({ spec, measures }: Served, request: PendingRequest, payload: Uint8Array, versionBy: string): void {

@@ -5,6 +5,8 @@ import {
   BUCKET,
   ExecutorInventory,
   type ModelSpec,
+  type ModelStatus,
+  ModelsWanted,
   PLACEMENT_KEY,
   type PlanReport,
   type Placement,
@@ -69,6 +71,7 @@ export class PlannerScene {
     later: (run) => this.#later(micros(10), run),
   });
   readonly #sizes = new Map<number, number>();
+  #wanting: ActorRuntime | undefined;
   #keys = 1;
 
   constructor() {
@@ -167,8 +170,12 @@ export class PlannerScene {
     this.executors.delete(gpu);
   }
 
-  model(number: number, more: { readonly bytes?: number; readonly latencyMs?: number } = {}): void {
-    const { bytes = 1e6, latencyMs = 10 } = more;
+  /** @param more - `idleS`: it may be parked after so many seconds, and is ready */
+  model(
+    number: number,
+    more: { readonly bytes?: number; readonly latencyMs?: number; readonly idleS?: number } = {},
+  ): void {
+    const { bytes = 1e6, latencyMs = 10, idleS } = more;
     this.#sizes.set(number, bytes);
     const spec: ModelSpec = {
       ...{
@@ -184,8 +191,21 @@ export class PlannerScene {
       buckets: [{}],
       file: { object: `m${number}`, sha256: "", bytes },
       profile: [[{ batchSize: 1, latency: millis(latencyMs) }]],
+      ...(idleS !== undefined && { scaleToZero: { idle: seconds(idleS), coldStart: seconds(30) } }),
     };
     this.store.put(BUCKET.models, spec.name, toJson(spec), () => undefined);
+    if (idleS === undefined) return;
+    const { name, version, profile = [] } = spec;
+    const known = { reason: "", profiles: profile, means: profile, executorTypes: ["fake"] };
+    this.status({ ...known, name, number, version, state: "ready" });
+  }
+  status(status: ModelStatus): void {
+    this.store.put(BUCKET.profiles, status.name, toJson(status), () => undefined);
+  }
+  /** An ingress holds requests for these models. */
+  want(numbers: readonly number[]): void {
+    this.#wanting ??= this.#runtime("ingress", () => ({})).runtime;
+    this.#wanting.broadcast("planner", ModelsWanted, { numbers });
   }
   unload(number: number): void {
     this.store.delete(BUCKET.models, `m${number}`, () => undefined);
@@ -202,7 +222,11 @@ export class PlannerScene {
     if (placement === undefined || place === undefined) return;
     this.#later(this.loading, () => {
       if (this.executors.get(fake.gpu) !== fake || this.placement !== placement) return;
-      const own = placement.models.filter(({ subCluster, next }) => subCluster === place || next === place);
+      const { models, parked = [] } = placement;
+      const own = [
+        ...models.filter(({ subCluster, next }) => subCluster === place || next === place),
+        ...parked.filter(({ next }) => next === place),
+      ];
       fake.loaded = new Set(own.map(({ number }) => number));
       fake.subCluster = place;
       this.#tell(fake);
