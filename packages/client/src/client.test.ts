@@ -62,6 +62,19 @@ test("a request names its application, its SLO and the outputs that it wants", a
   expect(seen).toEqual(["infer.mlp.camera-7", "25000us", "y"]);
 });
 
+test("an answer is awaited for the cold start of a model that may be parked too, and the SLO is sent as it is", async () => {
+  const { server, client } = network();
+  const slos: unknown[] = [];
+  answering(server, (_, delivery) => void slos.push(delivery.header(HEADER.slo)));
+  let error: TuttiError | undefined;
+  const asked = client.infer("mlp", { x: [1] }, { slo: "25ms", coldStart: "30s" });
+  void asked.catch((failure: TuttiError) => (error = failure));
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect([slos, error]).toEqual([["25000us"], undefined]);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(error).toMatchObject({ code: "TUTTI_UNAVAILABLE" });
+});
+
 test("a refusal keeps its code, its text and whether to try again", async () => {
   const { server, client } = network();
   const refusal = new TuttiError("TUTTI_OVERLOADED", "too much", { retryAfterMs: 20 });

@@ -48,6 +48,11 @@ export interface InferOptions {
    * refused request costs that of the last step.
    */
   readonly costs?: readonly { readonly after: string | number; readonly cost: number }[];
+  /**
+   * How much longer to wait where the model may be parked: the `cold_start` of its configuration, which the cluster
+   * adds to the SLO while the model is loaded. Default: 0.
+   */
+  readonly coldStart?: string | number;
   /** Names of the outputs wanted; all by default. */
   readonly outputs?: readonly string[];
   /** Cancels the request: it is not run if it has not begun. */
@@ -213,7 +218,8 @@ export class TuttiClient {
       attributes: { "messaging.system": "nats", "tutti.model": target, "tutti.app": app },
     });
     const last = costs?.at(-1)!.after ?? slo;
-    const waitMs = last === undefined ? this.#timeoutMs : Math.ceil(last / 1000);
+    const coldStart = durationOf(options.coldStart) ?? 0;
+    const waitMs = (last === undefined ? this.#timeoutMs : Math.ceil(last / 1000)) + Math.ceil(coldStart / 1000);
     const within = durationOf(options.within);
     const id = options.id ?? (retries > 0 ? crypto.randomUUID() : undefined);
     const call = {

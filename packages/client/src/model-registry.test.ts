@@ -1,4 +1,4 @@
-import { BUCKET, type ModelSpec, type ModelStatus, leaseKeys } from "@tutti/protocol";
+import { BUCKET, type ModelSpec, type ModelStatus, PLACEMENT_KEY, leaseKeys } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/ports/store";
 import { micros } from "@tutti/units";
 import { toJson, unpack } from "@tutti/wire";
@@ -166,4 +166,29 @@ test("a tensor or an axis that no object could have as its key is refused by nam
   await expect(registry.publish(named("__proto__", "W"))).rejects.toThrow('"__proto__"');
   await expect(registry.publish(named("x", "__proto__"))).rejects.toThrow('"__proto__"');
   expect((await registry.publish(named("constructor", "W"))).version).toBe("1");
+});
+
+test("a model that no executor serves is listed as parked, since when, and where it is being loaded", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const specs = [];
+  for (const name of ["asleep", "leaving", "used", "waking"]) specs.push(await registry.publish(model(name)));
+  const [asleep, leaving, used, waking] = specs.map(({ number }) => number);
+  const placement = {
+    ...{ epoch: 1, madeAt: 9, gpus: [] },
+    models: [leaving, used].map((number) => ({ number, subCluster: "main" })),
+    parked: [
+      { number: asleep, since: 5 },
+      { number: leaving, since: 6 },
+      { number: waking, since: 7, next: "main" },
+    ],
+  };
+  await putEntry(store, BUCKET.plan, PLACEMENT_KEY, toJson(placement));
+  const listed = (await registry.list()).map(({ spec, parked }) => [spec.name, parked?.since, parked?.next]);
+  expect(listed).toEqual([
+    ["asleep", 5, undefined],
+    ["leaving", undefined, undefined],
+    ["used", undefined, undefined],
+    ["waking", 7, "main"],
+  ]);
 });

@@ -4,12 +4,15 @@ import {
   type ModelRunTimes,
   type ModelSpec,
   type ModelStatus,
+  PLACEMENT_KEY,
+  type ParkedModel,
   TuttiError,
   faultKeys,
   isModelFaults,
   isModelName,
   isModelRunTimes,
   isModelStatus,
+  isPlacement,
   leaseKeys,
   routeKeys,
   runTimesKeys,
@@ -34,6 +37,8 @@ export interface ModelFiles {
 export interface ListedModel {
   readonly spec: ModelSpec;
   readonly status: ModelStatus | undefined;
+  /** Set for a model that no executor serves until it is asked for; `next`: it is being loaded there. */
+  readonly parked?: Pick<ParkedModel, "since" | "next">;
 }
 
 export interface ServedOptions {
@@ -162,9 +167,10 @@ export class ModelRegistry {
 
   /** All models, by name. */
   async list(): Promise<ListedModel[]> {
-    const [models, profiles] = await Promise.all([
+    const [models, profiles, parked] = await Promise.all([
       listEntries(this.#store, BUCKET.models),
       listEntries(this.#store, BUCKET.profiles),
+      this.#parked(),
     ]);
     const statuses = new Map(profiles.map((entry) => [entry.key, readJson(entry.value, isModelStatus)]));
     const faults = new Map(profiles.map((entry) => [entry.key, readJson(entry.value, isModelFaults)]));
@@ -173,9 +179,20 @@ export class ModelRegistry {
       .filter((spec) => spec !== undefined)
       .map((spec) => {
         const status = matching(spec, statuses.get(spec.name));
-        return { spec, status: statusWith(spec, status, faults.get(faultKeys.model(spec.number))) };
+        const mark = parked.get(spec.number);
+        const listed = { spec, status: statusWith(spec, status, faults.get(faultKeys.model(spec.number))) };
+        return { ...listed, ...(mark !== undefined && { parked: mark }) };
       })
       .sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1));
+  }
+
+  /** Models that have left their executors, by number. */
+  async #parked(): Promise<ReadonlyMap<number, ParkedModel>> {
+    const entry = await getEntry(this.#store, BUCKET.plan, PLACEMENT_KEY);
+    const placement = entry === undefined ? undefined : readJson(entry.value, isPlacement);
+    const served = new Set(placement?.models.map(({ number }) => number));
+    const marks = placement?.parked?.filter(({ number }) => !served.has(number)) ?? [];
+    return new Map(marks.map((mark) => [mark.number, mark]));
   }
 
   async get(name: string): Promise<ModelSpec | undefined> {

@@ -81,6 +81,9 @@ test("a config that can't be served is refused by the key to change", () => {
   expect(refusal({ max_batch_size: 0 })).toContain("max_batch_size: 1 to 1024");
   expect(refusal({ patience: 2 })).toContain("patience: 0 (eager) to 1");
   expect(refusal({ run_deadline: "1ms" })).toContain("run_deadline: '1ms' is no duration from 10 ms");
+  expect(refusal({ scale_to_zero: { idle: "10m", cold_start: "30s" } })).toBe("accepted");
+  expect(refusal({ scale_to_zero: { idle: "1s", cold_start: "30s" } })).toContain("idle: '1s' is no duration from 5 s");
+  expect(refusal({ scale_to_zero: { idle: "10m", cold_start: 0 } })).toContain("cold_start: '0' is no duration above");
   expect(refusal({ memory: "much" })).toContain("memory: 'much' is no size, such as 512MB");
   expect(refusal({ axes: { W: { sizes: [1] } } })).toContain("no input has an axis 'W'");
   expect(refusal({ constants: { x: [1, 2, 3] } })).toContain("3 values don't fill its shape [batch, 4]");
@@ -143,6 +146,9 @@ test("what a config file holds is checked before it is believed", () => {
   expect(parse(null)).toBe("m/config.yaml: a mapping of keys is expected");
   expect(parse({ max_batchsize: 3 })).toContain("unknown key 'max_batchsize'");
   expect(parse({ slo: [1] })).toContain("slo: 25ms");
+  const zero = "scale_to_zero: {idle: 10m, cold_start: 30s}";
+  for (const scale_to_zero of [true, { idle: "10m" }, { idle: "10m", coldstart: "30s" }, { idle: [], cold_start: 1 }])
+    expect(parse({ scale_to_zero })).toContain(zero);
   expect(parse({ version: 1 })).toContain("put quotes");
   expect(parse({ patience: "1" })).toContain("patience: a number");
   expect(parse({ input: [{ name: "x", dims: [-1] }] })).toContain("input: a list of {name, dims}");

@@ -10,10 +10,12 @@ import {
   BATCH_AXIS,
   BATCH_SIZE_MAX,
   type ConstantSpec,
+  IDLE_LEAST,
   type ModelSpec,
   NAME_LENGTH_MAX,
   RANK_MAX,
   SLO_US_MAX,
+  type ScaleToZero,
   TENSORS_MAX,
   type TensorSpec,
   TuttiError,
@@ -55,6 +57,11 @@ export interface ModelConfig extends AxesConfig {
    * derived from the model's latency.
    */
   readonly run_deadline?: string | number;
+  /**
+   * The model leaves its executors when nobody has asked for it for `idle` (`10m`; at least `5s`), and its first
+   * request brings it back. Requests for it then have `cold_start` beyond their SLOs.
+   */
+  readonly scale_to_zero?: { readonly idle: string | number; readonly cold_start: string | number };
   /** Memory of the weights on an accelerator: `512MB`; a bare number is bytes. By default the size of the file. */
   readonly memory?: string | number;
   readonly version?: string;
@@ -91,6 +98,7 @@ const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
   "shares",
   "priority_floor",
   "run_deadline",
+  "scale_to_zero",
   "memory",
   "version",
   "input",
@@ -146,6 +154,7 @@ export function draftModel(config: ModelConfig, description: ModelDescription): 
     patience: patienceOf(config.patience, fail),
     ...sharesOf(config, fail),
     ...(config.run_deadline !== undefined && { runDeadline: runDeadlineOf(config.run_deadline, fail) }),
+    ...(config.scale_to_zero !== undefined && { scaleToZero: scaleToZeroOf(config.scale_to_zero, fail) }),
     ...(config.memory !== undefined && { memory: memoryOf(config.memory, fail) }),
     inputs,
     outputs,
@@ -196,6 +205,8 @@ export function parseModelConfig(value: unknown, origin: string): ModelConfig {
     fail("slo: 25ms, for example");
   if ("run_deadline" in value && typeof value["run_deadline"] !== "string" && typeof value["run_deadline"] !== "number")
     fail("run_deadline: 2s, for example");
+  if ("scale_to_zero" in value && !isScaleToZero(value["scale_to_zero"]))
+    fail("scale_to_zero: {idle: 10m, cold_start: 30s}, for example");
   if ("memory" in value && typeof value["memory"] !== "string" && typeof value["memory"] !== "number")
     fail("memory: 512MB, for example");
   for (const key of ["max_batch_size", "patience", "priority_floor"]) {
@@ -366,6 +377,23 @@ function runDeadlineOf(given: string | number, fail: Fail): Micros {
   const deadline = parseDuration(String(given));
   if (deadline !== undefined && deadline >= RUN_DEADLINE_MIN && deadline <= SLO_US_MAX) return deadline;
   return fail(`run_deadline: '${given}' is no duration from ${RUN_DEADLINE_MIN / 1e3} ms to ${SLO_US_MAX / 1e6} s`);
+}
+
+/** No key but these two, so that a misspelt one is not left out in silence. */
+const isScaleToZero = (value: unknown): boolean =>
+  isRecord(value) &&
+  Object.keys(value).toSorted().join() === "cold_start,idle" &&
+  Object.values(value).every((one) => typeof one === "string" || typeof one === "number");
+
+function scaleToZeroOf(given: NonNullable<ModelConfig["scale_to_zero"]>, fail: Fail): ScaleToZero {
+  const [idle, coldStart] = [parseDuration(String(given.idle)), parseDuration(String(given.cold_start))];
+  if (idle === undefined || idle < IDLE_LEAST)
+    return fail(`scale_to_zero.idle: '${given.idle}' is no duration from ${IDLE_LEAST / 1e6} s`);
+  if (coldStart === undefined || coldStart <= 0 || coldStart > SLO_US_MAX)
+    return fail(
+      `scale_to_zero.cold_start: '${given.cold_start}' is no duration above zero and up to ${SLO_US_MAX / 1e6} s`,
+    );
+  return { idle, coldStart };
 }
 
 const memoryOf = (given: string | number, fail: Fail): number =>

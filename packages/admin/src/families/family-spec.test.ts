@@ -58,6 +58,22 @@ test("a family is a model that every reader takes: the least SLO, batch and pati
   );
 });
 
+test("a family leaves its executors when all its members may, after the longest of their times", () => {
+  const scales = [
+    { idle: "10m", cold_start: "10s" },
+    { idle: "5m", cold_start: "20s" },
+  ];
+  const familyOf = (members: readonly FamilyMember[]): DesiredModel => {
+    const split = splitFamily(members.map(({ bytes }) => bytes));
+    if (typeof split === "string") throw new Error(split);
+    const axes = new Map(split.prefix.cut.map((name) => [name, 0]));
+    return familySpec({ name: "ab", members, split, file: familyFile(split), axes, sha256: () => "hash" });
+  };
+  const [a, b] = scales.map((scale_to_zero, i) => member("ab"[i]!, { scale_to_zero }, head(3 + i)));
+  expect(familyOf([a!, b!]).scaleToZero).toEqual({ idle: 600e6, coldStart: 20e6 });
+  expect(familyOf([a!, member("b", {}, head(4))]).scaleToZero).toBeUndefined();
+});
+
 test("likely families are those of models that take the same and begin alike", () => {
   const strange = member("s", {}, generateMlp({ seed: 9, widths: [8, 16, 3] }));
   const groups = likelyFamilies([

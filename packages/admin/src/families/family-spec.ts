@@ -98,7 +98,17 @@ export function familySpec({ name, members, split, file, axes, sha256 }: FamilyP
   const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b));
   const deadlines = models.map(({ runDeadline }) => runDeadline).filter((deadline) => deadline !== undefined);
   const { prefix, suffixes } = split;
-  const { profile: _, presentation: __, cuts: ___, version: ____, memory: _____, runDeadline: ______, ...kept } = first;
+  const scales = models.map(({ scaleToZero }) => scaleToZero).filter((scale) => scale !== undefined);
+  const {
+    profile: _,
+    presentation: __,
+    cuts: ___,
+    version: ____,
+    memory: _____,
+    runDeadline: ______,
+    ...others
+  } = first;
+  const { scaleToZero: _______, ...kept } = others;
   return {
     ...kept,
     name,
@@ -106,6 +116,13 @@ export function familySpec({ name, members, split, file, axes, sha256 }: FamilyP
     batchSizeMax: least(models.map(({ batchSizeMax }) => batchSizeMax)),
     patience: least(models.map(({ patience }) => patience)),
     ...(deadlines.length === models.length && { runDeadline: Math.max(...deadlines) as Micros }),
+    // A member that is always to be served keeps the family.
+    ...(scales.length === models.length && {
+      scaleToZero: {
+        idle: Math.max(...scales.map(({ idle }) => idle)) as Micros,
+        coldStart: Math.max(...scales.map(({ coldStart }) => coldStart)) as Micros,
+      },
+    }),
     inputs: [...first.inputs, variantInput()],
     outputs: [],
     family: {

@@ -1,6 +1,6 @@
 import type { ListedModel } from "@tutti/client";
-import { type ModelSpec, type ModelStatus, type ProfilePoints, threadName } from "@tutti/protocol";
-import { formatDuration, micros } from "@tutti/units";
+import { type ProfilePoints, threadName } from "@tutti/protocol";
+import { type Instant, formatDuration, micros } from "@tutti/units";
 import { renderTable } from "../table.ts";
 
 const HEADINGS = ["model", "version", "state", "SLO", "max batch", "l(1)", "l(max)", "executors"];
@@ -10,32 +10,39 @@ const HEADINGS = ["model", "version", "state", "SLO", "max batch", "l(1)", "l(ma
  * all types.
  */
 export function renderModels(models: readonly ListedModel[]): string {
-  const rows = models.flatMap(({ spec, status }) =>
-    spec.buckets.map((_, bucket) => {
+  const rows = models.flatMap((model) => {
+    const { spec, status } = model;
+    return spec.buckets.map((_, bucket) => {
       const points = status?.profiles[bucket] ?? [];
       return [
         threadName(spec, bucket),
         spec.version,
-        status?.state ?? "waiting",
+        stateOf(model),
         formatDuration(spec.slo),
         String(spec.batchSizeMax),
         latencyAt(points, "first"),
         latencyAt(points, "last"),
         status?.executorTypes.join(", ") ?? "",
       ];
-    }),
-  );
-  const reasons = models.map(({ spec, status }) => reasonOf(spec, status)).filter((reason) => reason !== undefined);
+    });
+  });
+  const reasons = models.map((model) => reasonOf(model)).filter((reason) => reason !== undefined);
   return [renderTable(HEADINGS, rows), ...reasons].filter((part) => part !== "").join("\n");
 }
 
 /** For programs: latencies in microseconds, in the form that `--profile` accepts. */
 export function modelsAsJson(models: readonly ListedModel[]): unknown[] {
-  return models.map(({ spec, status }) => ({
+  return models.map((model) => modelAsJson(model));
+}
+
+function modelAsJson(model: ListedModel): unknown {
+  const { spec, status, parked } = model;
+  return {
     name: spec.name,
     version: spec.version,
     number: spec.number,
-    state: status?.state ?? "waiting",
+    state: stateOf(model),
+    ...(parked !== undefined && { parkedSince: timeOf(parked.since) }),
     reason: status?.reason ?? "",
     sloUs: spec.slo,
     batchSizeMax: spec.batchSizeMax,
@@ -49,7 +56,7 @@ export function modelsAsJson(models: readonly ListedModel[]): unknown[] {
     executorTypes: status?.executorTypes ?? [],
     profiles: status?.profiles ?? [],
     means: status?.means ?? [],
-  }));
+  };
 }
 
 function latencyAt(points: ProfilePoints, which: "first" | "last"): string {
@@ -57,7 +64,18 @@ function latencyAt(points: ProfilePoints, which: "first" | "last"): string {
   return point === undefined ? "-" : formatDuration(point.latency);
 }
 
-function reasonOf({ name, slo }: ModelSpec, status: ModelStatus | undefined): string | undefined {
+function stateOf({ status, parked }: ListedModel): string {
+  if (parked === undefined) return status?.state ?? "waiting";
+  return parked.next === undefined ? "parked" : "waking";
+}
+const timeOf = (at: Instant): string => new Date(at / 1_000).toISOString();
+
+function reasonOf({ spec: { name, slo }, status, parked }: ListedModel): string | undefined {
+  if (parked !== undefined) {
+    const { since, next } = parked;
+    const what = next === undefined ? "its next request wakes it" : `executors of ${next} load it`;
+    return `${name}: parked since ${timeOf(since)}: ${what}`;
+  }
   if (status === undefined) return undefined;
   if (status.state !== "ready") return status.reason === "" ? undefined : `${name}: ${status.reason}`;
   const unfit = status.byType?.filter((one) => one.unfit === true) ?? [];

@@ -44,6 +44,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
         form,
         ...(options.slo !== undefined && { slo: options.slo }),
         ...(size !== undefined && { size }),
+        ...(spec?.scaleToZero !== undefined && { coldStart: `${spec.scaleToZero.coldStart}us` }),
         ...(options.outputs !== undefined && { outputs: options.outputs.split(",") }),
       });
     if (spec === undefined) await pipeline(model, options, ask);

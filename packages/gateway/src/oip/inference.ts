@@ -249,13 +249,16 @@ interface Target {
   readonly version: string;
   /** The model's SLO; only the ingress knows a pipeline's. */
   readonly slo: Micros | undefined;
+  /** Time that the ingress adds where the model is parked; undefined: it never is. */
+  readonly coldStart?: Micros;
   /** Names in the order of answers; undefined: all, in any order. */
   readonly outputs: readonly string[] | undefined;
   readonly isPipeline: boolean;
 }
 
-const modelTarget = ({ name, version, slo, outputs }: ModelSpec): Target => ({
+const modelTarget = ({ name, version, slo, scaleToZero, outputs }: ModelSpec): Target => ({
   ...{ name, publicName: publicNameOf(name), version, slo, isPipeline: false },
+  ...(scaleToZero !== undefined && { coldStart: scaleToZero.coldStart }),
   outputs: outputs.map((output) => output.name),
 });
 const pipelineTarget = (name: string): Target => ({
@@ -282,7 +285,7 @@ export const noModel = (name: string): TuttiError =>
   new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded: "tutti models" lists what is`);
 
 function optionsOf(
-  { slo: own }: Target,
+  { slo: own, coldStart }: Target,
   { wanted, terms, version, id }: InferCall,
   signal: CancelSignal,
 ): InferOptions {
@@ -293,6 +296,7 @@ function optionsOf(
       ? { costs: costs.map(({ after, cost }) => ({ after: `${after}us`, cost })) }
       : slo !== undefined && { slo: `${slo}us` }),
     signal,
+    ...(coldStart !== undefined && { coldStart: `${coldStart}us` }),
     ...(id !== undefined && { id: headerSafe(id) }),
     ...(wanted !== undefined && { outputs: wanted }),
     ...(version !== undefined && version !== "" && { version }),
