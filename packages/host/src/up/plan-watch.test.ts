@@ -29,6 +29,15 @@ test("a model that is on its way counts where it goes", () => {
   expect(isSpareIn({ placement, report: reportOf(["main", "main", "b"]) }, [2], [[0], [1]])).toBe(false);
 });
 
+test("a parked model counts where it is being loaded, and nowhere while nobody asks for it", () => {
+  const report = reportOf(["main", "main", "b"]);
+  const placement = placementOf(["main", "main", "b"], [inMain]);
+  const parked = { number: 2, since: instant(1) };
+  expect(isSpareIn({ placement: { ...placement, parked: [parked] }, report }, [2], [[0], [1]])).toBe(true);
+  const waking = { ...placement, parked: [{ ...parked, next: "b" }] };
+  expect(isSpareIn({ placement: waking, report }, [2], [[0], [1]])).toBe(false);
+});
+
 test("another one that is still on its way there, or leaves, serves nobody there", () => {
   const models = [inMain, { number: 2, subCluster: "b" }];
   const [arriving, leaving] = [placementOf(["main", "b", "b"], models), placementOf(["main", "main", "b"], models)];

@@ -31,7 +31,10 @@ export function isSpareIn(
     report?.executors.flatMap((executor) => executor.gpus.map((gpu) => [gpu, executor.subCluster] as const)),
   );
   const places = ([gpu = -1]: Gpus): (string | undefined)[] => [placed.get(gpu), obeyed.get(gpu) ?? placed.get(gpu)];
-  const served = new Set(placement.models.flatMap(({ subCluster, next = subCluster }) => [subCluster, next]));
+  const served = new Set<string | undefined>([
+    ...placement.models.flatMap(({ subCluster, next }) => [subCluster, next]),
+    ...(placement.parked ?? []).map(({ next }) => next),
+  ]);
   return places(gpus).every(
     (place) =>
       place === undefined || !served.has(place) || others.some((other) => places(other).every((one) => one === place)),
