@@ -1,10 +1,12 @@
 /** Users of Triton change only an address: Triton's own client, unmodified, over both transports. */
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { runPython, tritonPython } from "../fixtures/triton-client.ts";
+import { pythonWith, runPython } from "../fixtures/python.ts";
 import { type GatewayCluster, TOKEN, startGatewayCluster } from "./gateway-cluster.ts";
 import { loadRunningSum } from "./running-sum.ts";
 
+/** NVIDIA's Python client of the protocol, unmodified. */
+const TRITON_CLIENT = "tritonclient[http,grpc]==2.73.0";
 const SCRIPT = join(import.meta.dirname, "../fixtures/triton-client.py");
 const EXTENSIONS = join(import.meta.dirname, "../fixtures/triton-extensions.py");
 const ROWS = [
@@ -12,10 +14,10 @@ const ROWS = [
   [6, 7, 8, 9],
 ];
 
-let client: Awaited<ReturnType<typeof tritonPython>>;
+let client: Awaited<ReturnType<typeof pythonWith>>;
 let cluster: GatewayCluster | undefined;
 beforeAll(async () => {
-  client = await tritonPython();
+  client = await pythonWith("tritonclient-2.73.0", [TRITON_CLIENT]);
   if ("missing" in client) return;
   cluster = await startGatewayCluster("--system-shared-memory");
   await loadRunningSum(cluster.http);
@@ -38,7 +40,7 @@ type Transport = "http" | "grpc";
 function run(script: string, transport: Transport, ...args: string[]): Promise<unknown> {
   const { http, grpc } = cluster!;
   const address = transport === "http" ? new URL(http).host : grpc;
-  return runPython((client as { python: string }).python, script, [transport, address, ...args]);
+  return runPython((client as { python: string }).python, [script, transport, address, ...args]);
 }
 const ask = (transport: Transport): Promise<Said> => run(SCRIPT, transport, TOKEN) as Promise<Said>;
 
