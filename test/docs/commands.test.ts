@@ -23,7 +23,7 @@ import { problemOf } from "./tutti-words.ts";
 const documents = [
   "README.md",
   ...filesBelow("docs", ".md"),
-  ...["packages", "services", "infra", "test"].flatMap((folder) => filesBelow(folder, "README.md")),
+  ...["clients", "packages", "services", "infra", "test"].flatMap((folder) => filesBelow(folder, "README.md")),
 ];
 
 let folder: string;

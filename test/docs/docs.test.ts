@@ -13,9 +13,10 @@ const root = join(import.meta.dirname, "..", "..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 
 const docs = filesBelow("docs", ".md");
-const readmes = ["README.md", ...filesBelow("packages", "README.md"), ...filesBelow("services", "README.md")].filter(
-  (path) => existsSync(join(root, path)),
-);
+const readmes = [
+  "README.md",
+  ...["clients", "packages", "services"].flatMap((folder) => filesBelow(folder, "README.md")),
+].filter((path) => existsSync(join(root, path)));
 const sources = ["packages", "services", "test"].flatMap((folder) => filesBelow(folder, ".ts"));
 
 test("the table of internal messages has every declared message, and no other", () => {
