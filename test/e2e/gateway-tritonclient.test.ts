@@ -1,13 +1,16 @@
 /** Users of Triton change only an address: Triton's own client, unmodified, over both transports. */
+import { execFile } from "node:child_process";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { pythonWith, runPython } from "../fixtures/python.ts";
 import { type GatewayCluster, TOKEN, startGatewayCluster } from "./gateway-cluster.ts";
 import { loadRunningSum } from "./running-sum.ts";
 
-/** NVIDIA's Python client of the protocol, unmodified. */
-const TRITON_CLIENT = "tritonclient[http,grpc]==2.73.0";
+/** NVIDIA's client of the protocol, and gRPC's own of health and reflection. */
+const CLIENTS = ["tritonclient[http,grpc]==2.73.0", "grpcio-health-checking==1.81.1", "grpcio-reflection==1.81.1"];
 const SCRIPT = join(import.meta.dirname, "../fixtures/triton-client.py");
+const STANDARD = join(import.meta.dirname, "../fixtures/grpc-standard.py");
 const EXTENSIONS = join(import.meta.dirname, "../fixtures/triton-extensions.py");
 const ROWS = [
   [2, 3, 4, 5],
@@ -17,7 +20,7 @@ const ROWS = [
 let client: Awaited<ReturnType<typeof pythonWith>>;
 let cluster: GatewayCluster | undefined;
 beforeAll(async () => {
-  client = await pythonWith("tritonclient-2.73.0", [TRITON_CLIENT]);
+  client = await pythonWith("tritonclient-2.73.0", CLIENTS);
   if ("missing" in client) return;
   cluster = await startGatewayCluster("--system-shared-memory");
   await loadRunningSum(cluster.http);
@@ -37,10 +40,12 @@ interface Said {
 }
 
 type Transport = "http" | "grpc";
-function run(script: string, transport: Transport, ...args: string[]): Promise<unknown> {
+function addressOf(transport: Transport): string {
   const { http, grpc } = cluster!;
-  const address = transport === "http" ? new URL(http).host : grpc;
-  return runPython((client as { python: string }).python, [script, transport, address, ...args]);
+  return transport === "http" ? new URL(http).host : grpc;
+}
+function run(script: string, transport: Transport, ...args: string[]): Promise<unknown> {
+  return runPython((client as { python: string }).python, [script, transport, addressOf(transport), ...args]);
 }
 const ask = (transport: Transport): Promise<Said> => run(SCRIPT, transport, TOKEN) as Promise<Said>;
 
@@ -128,3 +133,29 @@ test.each(["http", "grpc"] as const)(
     expect(said["nowhere"]).toContain("there is no shared memory");
   },
 );
+
+test("gRPC's own clients find the gateway's health, its services and their messages", { timeout: 60_000 }, async () => {
+  const said = await runPython((client as { python: string }).python, [STANDARD, addressOf("grpc")]);
+  expect(said).toEqual({
+    health: ["SERVING", "SERVING", "SERVING", "NOT_FOUND"],
+    services: ["grpc.health.v1.Health", "inference.GRPCInferenceService"],
+    metadata: expect.objectContaining({ name: "add-one", versions: ["1"], platform: "onnxruntime_onnx" }) as unknown,
+  });
+});
+
+const grpcurl = async (...args: string[]): Promise<string> => (await promisify(execFile)("grpcurl", args)).stdout;
+
+test("grpcurl lists the services, and asks one by its description", { timeout: 60_000 }, async (context) => {
+  const isThere = await grpcurl("-version").then(
+    () => true,
+    () => false,
+  );
+  if (!isThere) context.skip("no grpcurl on the PATH (go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3)");
+  const address = addressOf("grpc");
+  expect(await grpcurl("-plaintext", address, "list")).toContain("inference.GRPCInferenceService");
+  const health = await grpcurl("-plaintext", address, "grpc.health.v1.Health/Check");
+  expect(JSON.parse(health)).toEqual({ status: "SERVING" });
+  const asked = JSON.stringify({ name: "add-one" });
+  const metadata = await grpcurl("-plaintext", "-d", asked, address, "inference.GRPCInferenceService/ModelMetadata");
+  expect(JSON.parse(metadata)).toMatchObject({ name: "add-one", versions: ["1"] });
+});

@@ -3,9 +3,10 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Client, Metadata, type ServiceError, credentials, status } from "@grpc/grpc-js";
+import { type Client, Metadata, type ServiceError, credentials, makeClientConstructor, status } from "@grpc/grpc-js";
 import { type ApiKey, type ApiKeys, createApiKey } from "@tutti/admin/api-keys";
 import { RecordingTelemetry } from "@tutti/ports/telemetry";
+import { service as healthService } from "grpc-health-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { inferenceService } from "../grpc/grpc-front.ts";
 import { GatewayScene, TOKEN } from "../testing/gateway-scene.ts";
@@ -53,13 +54,18 @@ async function ask(path: string, headers: Record<string, string> = {}, body?: un
 }
 const infer = (headers: Record<string, string>, body: object = BODY) => ask(INFER, headers, body);
 
-function call(name: string, metadata: Record<string, string> = {}, message: object = {}): Promise<unknown> {
+function call(
+  name: string,
+  metadata: Record<string, string> = {},
+  message: object = {},
+  asked: Client = client,
+): Promise<unknown> {
   type Unary = (
     message: object,
     metadata: Metadata,
     done: (error: ServiceError | null, answer: unknown) => void,
   ) => void;
-  const method = (client as unknown as Record<string, Unary>)[name]!.bind(client);
+  const method = (asked as unknown as Record<string, Unary>)[name]!.bind(asked);
   return new Promise((resolve, reject) => {
     method(message, Metadata.fromHttp2Headers(metadata), (error, answer) =>
       error === null ? resolve(answer) : reject(error),
@@ -136,6 +142,13 @@ test("over gRPC it is the same, for single calls and within streams", async () =
   for (const name of ["ServerMetadata", "ModelMetadata", "ModelStatistics", "RepositoryIndex"])
     expect(await codeOf(call(name)), name).toBe(status.UNAUTHENTICATED);
   for (const name of ["ServerLive", "ServerReady"]) expect(await codeOf(call(name)), name).toBe(status.OK);
+  const health = new (makeClientConstructor(healthService, "Health"))(
+    scene.addresses.grpc,
+    credentials.createInsecure(),
+  );
+  expect(await codeOf(call("Check", {}, { service: "liveness" }, health))).toBe(status.OK);
+  expect(await codeOf(call("List", {}, {}, health))).toBe(status.UNAUTHENTICATED);
+  health.close();
   expect(await streamed({})).toBe(status.UNAUTHENTICATED);
   expect(await streamed(bearer(camera.text))).toMatchObject({ error_message: "" });
   expect(scene.seen.at(-1)?.subject).toBe("infer.twice.camera");

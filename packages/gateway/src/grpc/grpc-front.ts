@@ -13,7 +13,7 @@ import {
   loadPackageDefinition,
   type sendUnaryData,
 } from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
+import { type PackageDefinition, loadSync } from "@grpc/proto-loader";
 import { SLO_US_MAX, TuttiError } from "@tutti/protocol";
 import { type Micros, micros } from "@tutti/units";
 import type { Act } from "../auth/administration.ts";
@@ -38,6 +38,7 @@ import {
 } from "./grpc-tensors.ts";
 import { IncomingCalls } from "./incoming-calls.ts";
 import { type MessageKind, refusalOf } from "./message-scan.ts";
+import { StandardServices } from "./standard-services.ts";
 
 /** Calls at once on one connection; more wait at the client. */
 export const GRPC_STREAMS_MAX = 1_024;
@@ -66,10 +67,13 @@ interface Asked {
 }
 
 const PROTO = join(import.meta.dirname, "open-inference.proto");
+const SERVICE = "inference.GRPCInferenceService";
+
+const protocolDefinition = (): PackageDefinition =>
+  loadSync(PROTO, { keepCase: true, longs: String, enums: String, defaults: true, oneofs: true });
 
 /** The service definition of the protocol: for the server, and for clients of tests. */
-export function inferenceService(): ServiceClientConstructor {
-  const definition = loadSync(PROTO, { keepCase: true, longs: String, enums: String, defaults: true, oneofs: true });
+export function inferenceService(definition = protocolDefinition()): ServiceClientConstructor {
   const inference = loadPackageDefinition(definition)["inference"] as GrpcObject;
   return inference["GRPCInferenceService"] as ServiceClientConstructor;
 }
@@ -78,6 +82,7 @@ export class GrpcFront {
   readonly #server: Server;
   readonly #listener: GrpcListener;
   readonly #calls: IncomingCalls;
+  readonly #standard: StandardServices;
   readonly #inferenceService: InferenceService;
   asked = 0;
 
@@ -100,7 +105,15 @@ export class GrpcFront {
       "grpc.max_concurrent_streams": GRPC_STREAMS_MAX,
       "grpc.max_connection_idle_ms": IDLE_MS,
     });
-    this.#server.addService(checkedService(), this.#handlers());
+    const protocol = protocolDefinition();
+    this.#server.addService(checkedService(protocol), this.#handlers());
+    this.#standard = new StandardServices({
+      ...{ protocol, service: SERVICE },
+      isReady: () => inferenceService.unready().length === 0,
+      onAsked: () => this.asked++,
+      onAnswered: (metadata) => this.#calls.answered(metadata),
+    });
+    this.#standard.addTo(this.#server);
     this.#listener = new GrpcListener(this.#server.createConnectionInjector(credentials), bodies);
   }
 
@@ -118,6 +131,7 @@ export class GrpcFront {
 
   close(): void {
     this.#calls.close();
+    this.#standard.close();
     this.#server.forceShutdown();
   }
 
@@ -262,12 +276,12 @@ export class GrpcFront {
  * The service, with a check before decoding. For a message that would take too long to decode, the handler gets the
  * refusal instead.
  */
-function checkedService(): ServiceDefinition {
+function checkedService(definition: PackageDefinition): ServiceDefinition {
   const kinds = new Map<string, MessageKind>([
     ...(["ModelInfer", "ModelStreamInfer"] as const).map((name) => [name, "infer"] as const),
     ["RepositoryModelLoad", "load"],
   ]);
-  const methods = Object.entries(inferenceService().service).map(([name, method]) => {
+  const methods = Object.entries(inferenceService(definition).service).map(([name, method]) => {
     const kind = kinds.get(name) ?? "short";
     const requestDeserialize = (bytes: Buffer): unknown => refusalOf(bytes, kind) ?? method.requestDeserialize(bytes);
     return [name, { ...method, requestDeserialize }] as const;

@@ -2,9 +2,10 @@
 import { ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
 import type { Access } from "../auth/access.ts";
 import { grpcFailure } from "./grpc-errors.ts";
+import { HEALTH_CHECK } from "./standard-services.ts";
 
 /** Methods that need no key: whether the gateway lives, and whether it serves. */
-const KEYLESS = ["/ServerLive", "/ServerReady"];
+const KEYLESS = ["/ServerLive", "/ServerReady", HEALTH_CHECK];
 
 export const keysFirst =
   (access: Access): ServerInterceptor =>
