@@ -1,5 +1,7 @@
 /** Users of Triton change only an address: Triton's own client, unmodified, over both transports. */
 import { execFile } from "node:child_process";
+import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -12,23 +14,38 @@ const CLIENTS = ["tritonclient[http,grpc]==2.73.0", "grpcio-health-checking==1.8
 const SCRIPT = join(import.meta.dirname, "../fixtures/triton-client.py");
 const STANDARD = join(import.meta.dirname, "../fixtures/grpc-standard.py");
 const EXTENSIONS = join(import.meta.dirname, "../fixtures/triton-extensions.py");
+const PIPELINES = join(import.meta.dirname, "pipelines");
 const ROWS = [
   [2, 3, 4, 5],
   [6, 7, 8, 9],
 ];
 
 let client: Awaited<ReturnType<typeof pythonWith>>;
+let pipelines: string | undefined;
 let cluster: GatewayCluster | undefined;
 beforeAll(async () => {
   client = await pythonWith("tritonclient-2.73.0", CLIENTS);
   if ("missing" in client) return;
-  cluster = await startGatewayCluster("--system-shared-memory");
+  pipelines = await pairOfAddOne();
+  cluster = await startGatewayCluster("--system-shared-memory", "--pipelines", pipelines);
   await loadRunningSum(cluster.http);
 }, 600_000);
 beforeEach((context) => {
   if ("missing" in client) context.skip(client.missing);
 });
-afterAll(() => cluster?.stop());
+afterAll(async () => {
+  await cluster?.stop();
+  if (pipelines !== undefined) await rm(pipelines, { recursive: true });
+});
+
+/** The pipeline `pair` of the model that this cluster has. */
+async function pairOfAddOne(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "tutti-e2e-gateway-pipelines-"));
+  await copyFile(join(PIPELINES, "pair.ts"), join(folder, "pair.ts"));
+  const declaration = await readFile(join(PIPELINES, "pair.yaml"), "utf8");
+  await writeFile(join(folder, "pair.yaml"), declaration.replaceAll("model: add", "model: add-one"));
+  return folder;
+}
 
 interface Failure {
   readonly status: string;
@@ -49,6 +66,7 @@ function run(script: string, transport: Transport, ...args: string[]): Promise<u
 }
 const ask = (transport: Transport): Promise<Said> => run(SCRIPT, transport, TOKEN) as Promise<Said>;
 
+const startedAt = Date.now();
 /** Checks the answers that both transports give alike. */
 function checkCommon(said: Said): void {
   expect([said["live"], said["ready"], said["model_ready"]]).toEqual([true, true, [true, false]]);
@@ -58,7 +76,23 @@ function checkCommon(said: Said): void {
   expect([said["default"], said["id"], said["wanted"]]).toEqual([ROWS, "r-1", ROWS.slice(0, 1)]);
   expect(said["async"]).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
   expect(said["index"]).toContainEqual(expect.objectContaining({ name: "add-one", version: "1", state: "READY" }));
+  expect(said["index"]).toContainEqual(expect.objectContaining({ name: "pair", state: "READY" }));
   expect(said["statistics"]).toMatchObject({ model_stats: [{ name: "add-one" }] });
+  const { ready, metadata, config, sum, statistics } = said["pipeline"] as Readonly<Record<string, unknown>>;
+  expect([ready, sum]).toEqual([[true, false], [[3, 2, 2, 2]]]);
+  expect(metadata).toMatchObject({
+    ...{ name: "pair", versions: ["1"], platform: "ensemble" },
+    inputs: [{ name: "x", datatype: "FP32" }],
+    outputs: [{ name: "sum", datatype: "FP32" }],
+  });
+  expect(config).toMatchObject({
+    name: "pair",
+    ensemble_scheduling: { step: [{ model_name: "add-one" }, { model_name: "add-one" }] },
+  });
+  const [counted] = (statistics as { readonly model_stats: readonly Record<string, unknown>[] }).model_stats;
+  expect(counted).toMatchObject({ name: "pair" });
+  expect(Number(counted!["inference_count"])).toBeGreaterThan(0);
+  expect(Number(counted!["last_inference"])).toBeGreaterThan(startedAt);
 }
 
 test(

@@ -35,7 +35,7 @@ import { Takeovers } from "./metrics/takeovers.ts";
 import { AppClients } from "./oip/app-clients.ts";
 import { Inference, type RequestNoted } from "./oip/inference.ts";
 import { LongBodies } from "./oip/long-bodies.ts";
-import { modelStatistics } from "./oip/model-statistics.ts";
+import { modelStatistics, pipelineStatistics } from "./oip/model-statistics.ts";
 import { ProtocolInference } from "./oip/protocol-inference.ts";
 import { Repository } from "./oip/repository.ts";
 import { Sequences } from "./oip/sequences.ts";
@@ -267,6 +267,9 @@ class Gateway {
       missing: () => missingParts((role) => this.#runtime.registry.ofRole(role)),
       unserved: () => this.#unserved(),
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
+      pipelines: () => this.#figures.pipelines(clock.now()),
+      pipelineStatistics: (one) =>
+        pipelineStatistics(one, this.#figures.parts.ofPipeline(one.name), this.#own.of(one.name)),
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
       inference,
       protocol: new ProtocolInference({

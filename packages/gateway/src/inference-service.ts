@@ -1,6 +1,6 @@
 /** The service behind both protocols: one view of the cluster, one way to infer, one model repository. */
 import type { CatalogModel } from "@tutti/actors";
-import { publicNameOf } from "@tutti/protocol";
+import { type PipelineReport, publicNameOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
 import type { Access } from "./auth/access.ts";
 import { type Act, administer, checkAdministrator } from "./auth/administration.ts";
@@ -8,7 +8,16 @@ import type { HttpAnswer } from "./http/answers.ts";
 import type { MediaInference } from "./media/media-inference.ts";
 import { type Inference, type ModelOf, modelNamed, noModel } from "./oip/inference.ts";
 import type { LongBodies } from "./oip/long-bodies.ts";
-import { type IndexEntry, indexEntry, isServed, modelMetadata, serverMetadata } from "./oip/model-descriptions.ts";
+import {
+  type IndexEntry,
+  indexEntry,
+  isServed,
+  modelConfig,
+  modelMetadata,
+  pipelineConfig,
+  pipelineMetadata,
+  serverMetadata,
+} from "./oip/model-descriptions.ts";
 import type { ModelStatistics } from "./oip/model-statistics.ts";
 import type { ProtocolInference } from "./oip/protocol-inference.ts";
 import type { Repository } from "./oip/repository.ts";
@@ -20,10 +29,13 @@ export interface InferenceServiceParts {
   /** All served versions of a model, the one under its own name first. */
   readonly versionsOf: (name: string) => readonly string[];
   readonly models: () => readonly CatalogModel[];
+  /** Pipelines by name, of which only the ingresses know. */
+  readonly pipelines: () => ReadonlyMap<string, PipelineReport>;
   readonly missing: () => string[];
   readonly unserved: () => string[];
   readonly scaling: (path: string) => HttpAnswer | undefined;
   readonly statistics: (model: CatalogModel) => ModelStatistics;
+  readonly pipelineStatistics: (pipeline: PipelineReport) => ModelStatistics;
   readonly inference: Inference;
   readonly protocol: ProtocolInference;
   readonly longBodies: LongBodies;
@@ -65,12 +77,6 @@ export class InferenceService {
     return this.#parts.repository;
   }
 
-  /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
-  modelNamed(name: string, version: string | undefined): CatalogModel {
-    const model = this.modelOrPipeline(name, version);
-    if (model === undefined) throw noModel(name);
-    return model;
-  }
   /** @returns undefined: a pipeline, if one has this name. @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
   modelOrPipeline(name: string, version: string | undefined): CatalogModel | undefined {
     return modelNamed(this.#parts.modelOf, name, version);
@@ -78,17 +84,27 @@ export class InferenceService {
   serverMetadata(): ReturnType<typeof serverMetadata> {
     return serverMetadata(this.memory.isOpen ? ["system_shared_memory"] : []);
   }
-  metadata(model: CatalogModel): ReturnType<typeof modelMetadata> {
-    return modelMetadata(model, this.#parts.versionsOf(publicNameOf(model.spec.name)));
+  /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  metadata(name: string, version: string | undefined) {
+    const found = this.#find(name, version);
+    if (isPipeline(found)) return pipelineMetadata(found);
+    return modelMetadata(found, this.#parts.versionsOf(publicNameOf(found.spec.name)));
+  }
+  /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  config(name: string, version: string | undefined) {
+    const found = this.#find(name, version);
+    return isPipeline(found) ? pipelineConfig(found) : modelConfig(found);
   }
   models(): readonly CatalogModel[] {
     return this.#parts.models();
   }
-  /** Whether requests to a model can be answered; an unknown model is not ready. */
+  /**
+   * Whether requests to a model or pipeline can be answered. @throws {TuttiError} NOT_FOUND, INVALID_INPUT
+   */
   isReady(name: string, version: string | undefined): boolean {
-    const model = version === "" ? this.#parts.modelOf(name) : this.#parts.modelOf(name, version);
-    if (model === undefined) return false;
-    return isServed(model) && this.missing().length === 0;
+    const found = this.#find(name, version);
+    if (this.missing().length > 0) return false;
+    return isPipeline(found) ? this.#areStagesServed(found) : isServed(found);
   }
   /** The reasons why the cluster can't answer any request. */
   missing(): string[] {
@@ -101,11 +117,37 @@ export class InferenceService {
   scaling(path: string): HttpAnswer | undefined {
     return this.#parts.scaling(path);
   }
-  statistics(model: CatalogModel): ModelStatistics {
-    return this.#parts.statistics(model);
+  /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  statistics(name: string, version: string | undefined): ModelStatistics {
+    const found = this.#find(name, version);
+    return isPipeline(found) ? this.#parts.pipelineStatistics(found) : this.#parts.statistics(found);
+  }
+  allStatistics(): ModelStatistics[] {
+    const { statistics, pipelineStatistics, pipelines } = this.#parts;
+    return [...this.models().map(statistics), ...[...pipelines().values()].map(pipelineStatistics)];
   }
   index(): readonly IndexEntry[] {
-    return this.models().map(indexEntry);
+    const ofPipeline = (one: PipelineReport): IndexEntry => {
+      const isServing = this.#areStagesServed(one);
+      const reason = isServing ? "" : "not all models of its stages are served";
+      return { name: one.name, version: one.version, state: isServing ? "READY" : "UNAVAILABLE", reason };
+    };
+    return [...this.models().map(indexEntry), ...[...this.#parts.pipelines().values()].map(ofPipeline)];
+  }
+
+  /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  #find(name: string, version: string | undefined): CatalogModel | PipelineReport {
+    const model = this.modelOrPipeline(name, version);
+    if (model !== undefined) return model;
+    const pipeline = this.#parts.pipelines().get(name);
+    if (pipeline === undefined || (version && version !== pipeline.version)) throw noModel(name);
+    return pipeline;
+  }
+  #areStagesServed({ stages }: PipelineReport): boolean {
+    return stages.every(({ model }) => {
+      const found = this.#parts.modelOf(model);
+      return found !== undefined && isServed(found);
+    });
   }
 
   get access(): Access | undefined {
@@ -123,3 +165,5 @@ export class InferenceService {
     return administer(this.#parts, act, run);
   }
 }
+
+const isPipeline = (found: CatalogModel | PipelineReport): found is PipelineReport => "stages" in found;

@@ -81,9 +81,10 @@ export class IngressFigures {
       return void count(this.refused, error.code);
     }
     const late = now > timing.deadline;
-    this.parts.answered(part, { late });
+    const latencyUs = between(timing.arrivedAt, now);
+    this.parts.answered(part, { late, latencyUs });
     this.ok++;
-    this.latencyUs += between(timing.arrivedAt, now);
+    this.latencyUs += latencyUs;
     if (late) this.late++;
   }
 

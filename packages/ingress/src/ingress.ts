@@ -338,7 +338,7 @@ class Ingress implements Actor {
   }
 
   #stats() {
-    return this.#figures.report({
+    const report = this.#figures.report({
       at: this.#ports.clock.now(),
       held: this.#pending.size,
       bytes: this.#pending.bytes,
@@ -348,6 +348,7 @@ class Ingress implements Actor {
       pipelineInstances: this.#pipelines?.size ?? 0,
       warmModels: this.#warmUp.warmModels,
     });
+    return this.#pipelines === undefined ? report : { ...report, pipelines: this.#pipelines.reports };
   }
 
   #gpus(): number {

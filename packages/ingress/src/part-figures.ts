@@ -19,6 +19,7 @@ class Part {
   offered = 0;
   ok = 0;
   late = 0;
+  latencyUs = 0;
 }
 
 /** Totals of variants, which share a queue, and of pipelines and their stages, which have none. */
@@ -29,11 +30,12 @@ export class PartFigures {
     const part = this.#of(id);
     if (part !== undefined) part.offered += count;
   }
-  answered(id: PartId, how: { readonly late: boolean }): void {
+  answered(id: PartId, { late, latencyUs = 0 }: { readonly late: boolean; readonly latencyUs?: number }): void {
     const part = this.#of(id);
     if (part === undefined) return;
     part.ok++;
-    if (how.late) part.late++;
+    part.latencyUs += latencyUs;
+    if (late) part.late++;
   }
   refused(id: PartId, code: ErrorCode): void {
     const part = this.#of(id);
@@ -46,7 +48,7 @@ export class PartFigures {
   }
 
   report(): Parts {
-    return [...this.#parts.values()].map(({ id, part }) => ({ ...id, figures: figuresOf(part) }));
+    return [...this.#parts.values()].map(({ id, part }) => ({ ...id, figures: figuresOf(id, part) }));
   }
 
   #of(id: PartId): Part | undefined {
@@ -57,8 +59,9 @@ export class PartFigures {
   }
 }
 
-function figuresOf({ offered, ok, late, refused }: Part): Record<string, number> {
+function figuresOf({ kind }: PartId, { offered, ok, late, latencyUs, refused }: Part): Record<string, number> {
   const figures: Record<string, number> = { offered, ok, late, refused: 0 };
+  if (kind === "pipeline") figures["latencyUs"] = latencyUs;
   for (const [code, times] of refused) {
     figures[`refused.${code}`] = times;
     figures["refused"]! += times;

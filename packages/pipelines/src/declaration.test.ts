@@ -21,6 +21,14 @@ test("a declaration becomes a spec, with its defaults", () => {
   });
 });
 
+test("a declaration says what clients send and get", () => {
+  const tensors = {
+    inputs: [{ name: "image", datatype: "UINT8", shape: [-1] }],
+    outputs: [{ name: "boxes", datatype: "FP32", shape: [-1, 4, 2] }],
+  };
+  expect(parsePipeline({ ...OCR, ...tensors }, "ocr.yaml")).toMatchObject(tensors);
+});
+
 const stage = (name: string, after: unknown = []): object => ({ name, model: "m", after, before: "./f.ts#f" });
 test.each<[text: string, change: object]>([
   [`a pipeline has no key "stage"`, { stage: [] }],
@@ -35,6 +43,10 @@ test.each<[text: string, change: object]>([
   ["finish names a function of a module beside this file", { finish: "/etc/evil.ts#f" }],
   ["finish names a function of a module beside this file", { finish: "https://evil.example/a.ts#f" }],
   ["finish names a function of a module beside this file", { finish: "./f.ts" }],
+  ["inputs is a list of at most 64 tensors", { inputs: { image: "UINT8" } }],
+  ["inputs[0].datatype is a type of the protocol", { inputs: [{ name: "x", datatype: "BYTES", shape: [1] }] }],
+  ["outputs[0].shape is a list of at most 8 sizes", { outputs: [{ name: "x", datatype: "FP32", shape: [-2] }] }],
+  ["outputs[0].name is a text", { outputs: [{ datatype: "FP32", shape: [] }] }],
   ["two stages are called a", { stages: [stage("a"), stage("a", ["a"])] }],
   [`stage b comes after "c", which is no stage`, { stages: [stage("a"), stage("b", ["c"])] }],
   ["after of stage b is a list of stages", { stages: [stage("a"), stage("b", "a")] }],

@@ -2,7 +2,16 @@
  * Converts a pipeline's document (YAML, already parsed) into a `PipelineSpec`. It reports all mistakes at once, each
  * with what to do about it.
  */
-import { NAME_LENGTH_MAX, SLO_US_MAX, isName } from "@tutti/protocol";
+import {
+  type DescribedTensor,
+  NAME_LENGTH_MAX,
+  RANK_MAX,
+  SLO_US_MAX,
+  TENSORS_MAX,
+  TENSOR_NAME_BYTES_MAX,
+  isDataType,
+  isName,
+} from "@tutti/protocol";
 import { QueryShapeError } from "@tutti/planning/split";
 import { type Micros, formatDuration, micros, parseDuration } from "@tutti/units";
 import { PIPELINE_STAGES_MAX, type PipelineSpec, type StageSpec, checkGraph } from "./pipeline-spec.ts";
@@ -17,7 +26,8 @@ export class PipelineDeclarationError extends Error {
   }
 }
 
-const KEYS = ["name", "version", "slo", "split", "stages", "finish"];
+const KEYS = ["name", "version", "slo", "split", "stages", "finish", "inputs", "outputs"];
+const TENSOR_KEYS = ["name", "datatype", "shape"];
 const STAGE_KEYS = ["name", "model", "after", "before"];
 /** A module below the folder of the declaration, and never out of it. */
 const FUNCTION =
@@ -38,9 +48,13 @@ export function parsePipeline(document: unknown, where: string): PipelineSpec {
     complain("split is planned (by profiles and fan-outs, the default) or even");
   const stages = stagesOf(fields["stages"], complain);
   const finish = functionOf(fields["finish"], "finish", complain);
+  const tensors = {
+    ...(fields["inputs"] !== undefined && { inputs: tensorsOf(fields["inputs"], "inputs", complain) }),
+    ...(fields["outputs"] !== undefined && { outputs: tensorsOf(fields["outputs"], "outputs", complain) }),
+  };
   if (problems.length === 0) checkStages(stages, complain);
   if (problems.length > 0) throw new PipelineDeclarationError(where, problems);
-  return { name, version, slo, split: split === "even" ? "even" : "planned", stages, finish };
+  return { name, version, slo, split: split === "even" ? "even" : "planned", stages, finish, ...tensors };
 }
 
 type Complain = (text: string) => void;
@@ -93,6 +107,29 @@ function stagesOf(value: unknown, complain: Complain): StageSpec[] {
       model: nameOf(fields["model"], `model of ${what}`, complain),
       after: isList ? after : [],
       before: functionOf(fields["before"], `before of ${what}`, complain),
+    };
+  });
+}
+
+function tensorsOf(value: unknown, what: string, complain: Complain): DescribedTensor[] {
+  if (!Array.isArray(value) || value.length > TENSORS_MAX) {
+    complain(`${what} is a list of at most ${TENSORS_MAX} tensors (TENSORS_MAX)`);
+    return [];
+  }
+  return value.map((one: unknown, i) => {
+    const where = `${what}[${i}]`;
+    const { name, datatype, shape } = recordOf(one, where, TENSOR_KEYS, complain);
+    const isNamed = typeof name === "string" && name !== "" && name.length <= TENSOR_NAME_BYTES_MAX;
+    if (!isNamed) complain(`${where}.name is a text of 1 to ${TENSOR_NAME_BYTES_MAX} characters`);
+    const isTyped = typeof datatype === "string" && isDataType(datatype);
+    if (!isTyped) complain(`${where}.datatype is a type of the protocol, such as UINT8 or FP32`);
+    const isSize = (size: unknown): boolean => size === -1 || (typeof size === "number" && size >>> 0 === size);
+    const isShaped = Array.isArray(shape) && shape.length <= RANK_MAX && shape.every(isSize);
+    if (!isShaped) complain(`${where}.shape is a list of at most ${RANK_MAX} sizes, such as [-1, 4]; -1: any`);
+    return {
+      name: isNamed ? name : "",
+      datatype: isTyped ? datatype : "",
+      shape: isShaped ? (shape as number[]) : [],
     };
   });
 }

@@ -1,4 +1,5 @@
 import { structureOf } from "@tutti/planning/split";
+import type { DescribedTensor } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 
 /** Most stages of a pipeline; more are taken for a mistake in the declaration. */
@@ -33,6 +34,9 @@ export interface PipelineSpec {
   readonly stages: readonly StageSpec[];
   /** `./module.ts#name`: the function that makes the answer. */
   readonly finish: string;
+  /** Tensors that clients are told to send, and those they get; the functions check them. Default: nothing is said. */
+  readonly inputs?: readonly DescribedTensor[];
+  readonly outputs?: readonly DescribedTensor[];
 }
 
 type Graph = Pick<PipelineSpec, "stages">;

@@ -28,6 +28,12 @@ const GOOD = {
     perThread: [{ thread: 64, name: "m", figures: { ok: 1 } }],
     perGpu: [{ gpu: 1, figures: {} }],
     perPart: [{ kind: "stage", of: "p", name: "s", figures: {} }],
+    pipelines: [
+      {
+        ...{ name: "p", version: "1", slo: 5_000, stages: [{ name: "s", model: "m" }], outputs: [] },
+        inputs: [{ name: "image", datatype: "UINT8", shape: [-1] }],
+      },
+    ],
     refusals: "not read here",
   },
 } as const;
@@ -84,6 +90,8 @@ const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
     ["perThread", [{ thread: 1, name: 7, figures: {} }]],
     ["perGpu", [{ gpu: 70_000, figures: {} }]],
     ["perPart", [{ kind: "other", of: "p", name: "s", figures: {} }]],
+    ["pipelines", [{ name: "a.b", version: "1", slo: 5_000, stages: [], inputs: [], outputs: [] }]],
+    ["pipelines", [{ name: "p", version: "1", slo: 5_000, stages: [], inputs: [{ name: "x" }], outputs: [] }]],
   ],
 };
 

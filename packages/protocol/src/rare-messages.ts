@@ -1,6 +1,6 @@
 import { type Micros, millis, seconds } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
-import { MODELS_MAX } from "./limits.ts";
+import { MODELS_MAX, RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX } from "./limits.ts";
 import { TYPES_MAX } from "./model-spec.ts";
 import { type Schema, type Static, schema } from "./schema.ts";
 import type { CandidateOffered } from "./hot-messages.ts";
@@ -251,6 +251,25 @@ export type ProfileMeasured = MessageOf<typeof ProfileMeasured>;
 
 const figures = schema.map(schema.finite);
 
+/** A tensor as the Open Inference Protocol describes it; an axis of any size is -1. */
+export const DescribedTensor = schema.record({
+  name: schema.text(TENSOR_NAME_BYTES_MAX),
+  datatype: schema.text(16),
+  shape: schema.list(schema.whole(-1, 2 ** 32 - 1), RANK_MAX),
+});
+export type DescribedTensor = Static<typeof DescribedTensor>;
+
+/** A pipeline that an ingress serves: the store doesn't know it. */
+export const PipelineReport = schema.record({
+  name: schema.name,
+  version: schema.text(64),
+  slo: schema.slo,
+  stages: schema.list(schema.record({ name: schema.name, model: schema.name }), 32),
+  inputs: schema.list(DescribedTensor, TENSORS_MAX),
+  outputs: schema.list(DescribedTensor, TENSORS_MAX),
+});
+export type PipelineReport = Static<typeof PipelineReport>;
+
 /** An actor's figures of the last second, for the status line, `tutti status` and metrics. Numbers only, by name. */
 export const StatsReported = packed(
   {
@@ -273,6 +292,8 @@ export const StatsReported = packed(
         }),
       ),
     ),
+    /** ingress: the pipelines that it serves. */
+    pipelines: schema.optional(schema.list(PipelineReport, 256)),
     /** Events since the last report, for people (reports.ts): `batches` from batchers, the others from ingresses. */
     batches: schema.optional(schema.unchecked<BatchReports>()),
     arrivals: schema.optional(schema.unchecked<ArrivalReports>()),

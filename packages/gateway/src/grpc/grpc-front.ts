@@ -20,7 +20,6 @@ import type { Act } from "../auth/administration.ts";
 import type { InferenceService } from "../inference-service.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { type PortWish, listen } from "../listening.ts";
-import { modelConfig } from "../oip/model-descriptions.ts";
 import { readTerms } from "../oip/request-terms.ts";
 import { asTuttiError, grpcFailure } from "./grpc-errors.ts";
 import { keysFirst } from "./grpc-keys.ts";
@@ -137,20 +136,18 @@ export class GrpcFront {
 
   #handlers(): Record<string, UntypedHandleCall> {
     const inferenceService = this.#inferenceService;
-    const named = ({ name, version }: Named) => inferenceService.modelNamed(name, version);
     const unary = <Request, Response>(answer: (request: Request, asked: Asked) => Response | Promise<Response>) =>
       this.#unary(answer);
     return {
       ServerLive: unary(() => ({ live: true })),
       ServerReady: unary(() => ({ ready: inferenceService.unready().length === 0 })),
-      ModelReady: unary(({ name, version }: Named) => ({ ready: inferenceService.isReady(name, version) })),
+      ModelReady: unary(({ name, version }: Named) => ({ ready: isReady(inferenceService, name, version) })),
       ServerMetadata: unary(() => inferenceService.serverMetadata()),
-      ModelMetadata: unary((request: Named) => inferenceService.metadata(named(request))),
-      ModelConfig: unary((request: Named) => ({ config: modelConfig(named(request)) })),
-      ModelStatistics: unary((request: Named) => {
-        const models = request.name === "" ? inferenceService.models() : [named(request)];
-        return { model_stats: models.map((model) => inferenceService.statistics(model)) };
-      }),
+      ModelMetadata: unary(({ name, version }: Named) => inferenceService.metadata(name, version)),
+      ModelConfig: unary(({ name, version }: Named) => ({ config: inferenceService.config(name, version) })),
+      ModelStatistics: unary(({ name, version }: Named) => ({
+        model_stats: name === "" ? inferenceService.allStatistics() : [inferenceService.statistics(name, version)],
+      })),
       ModelInfer: unary((request: WireInferRequest, asked) => this.#infer(request, asked)),
       ModelStreamInfer: ((call: InferStream) => this.#stream(call)) as UntypedHandleCall,
       RepositoryIndex: unary(async ({ ready }: Repositories, { metadata }) => {
@@ -287,6 +284,16 @@ function checkedService(definition: PackageDefinition): ServiceDefinition {
     return [name, { ...method, requestDeserialize }] as const;
   });
   return Object.fromEntries(methods);
+}
+
+/** Over gRPC an unknown model is not ready, as in Triton. */
+function isReady(inferenceService: InferenceService, name: string, version: string): boolean {
+  try {
+    return inferenceService.isReady(name, version);
+  } catch (error) {
+    if (error instanceof TuttiError && error.code === "TUTTI_NOT_FOUND") return false;
+    throw error;
+  }
 }
 
 /** @throws {TuttiError} the refusal that replaced a request */

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import { TuttiError } from "@tutti/protocol";
+import { millis } from "@tutti/units";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { GatewayScene, TOKEN } from "../testing/gateway-scene.ts";
 import { BODY_BYTES_MAX } from "./body-reader.ts";
@@ -59,8 +60,9 @@ test("health says whether this process lives and whether the cluster serves", as
     status: 200,
     body: { name: "twice", ready: true },
   });
-  expect((await ask("/v2/models/twice/versions/2/ready")).status).toBe(503);
-  expect((await ask("/v2/models/nobody/ready")).status).toBe(503);
+  // A proxy would ask again after 503, and there is nothing to come.
+  expect((await ask("/v2/models/twice/versions/2/ready")).status).toBe(404);
+  expect((await ask("/v2/models/nobody/ready")).status).toBe(404);
   expect((await fetch(`${scene.addresses.http}/v2/health/live`, { method: "HEAD" })).status).toBe(200);
 });
 
@@ -88,6 +90,47 @@ test("server, model, configuration and statistics are described as the protocol 
     model_stats: [{ name: "twice", version: "1", inference_stats: { queue: { count: 1, ns: 1_500_000 } } }],
   });
   expect((await ask("/v2/models/stats")).body["model_stats"]).toHaveLength(1);
+});
+
+test("a pipeline is described as its ingress reports it, and is ready while the models of its stages are", async () => {
+  scene.populate();
+  const read = {
+    name: "read",
+    version: "1",
+    slo: millis(400),
+    outputs: [{ name: "text", datatype: "UINT8", shape: [-1] }],
+  };
+  const image = { name: "image", datatype: "UINT8", shape: [-1] };
+  const stages = [{ name: "find", model: "twice" }];
+  const figures = { offered: 0, ok: 0, late: 0, latencyUs: 0, "refused.TUTTI_OVERLOADED": 0 };
+  const counts = { ...figures };
+  scene.join("ingress", {}, () => ({
+    pipelines: [
+      { ...read, inputs: [image], stages },
+      { ...read, name: "broken", inputs: [], stages: [...stages, { name: "read", model: "nobody" }] },
+    ],
+    perPart: [{ kind: "pipeline", of: "read", name: "read", figures: { ...counts } }],
+  }));
+  expect((await ask("/v2/models/read")).status).toBe(404);
+  while ((await ask("/v2/models/read")).status === 404);
+  while ((await ask("/v2/models/read/ready")).status !== 200);
+  expect((await ask("/v2/models/read")).body).toEqual({
+    ...{ name: "read", versions: ["1"], platform: "ensemble", inputs: [image], outputs: read.outputs },
+  });
+  expect((await ask("/v2/models/read/config")).body).toMatchObject({
+    input: [{ name: "image", data_type: "TYPE_UINT8", dims: [-1] }],
+    ensemble_scheduling: { step: [{ model_name: "twice", model_version: -1 }] },
+  });
+  expect((await ask("/v2/models/broken/ready")).status).toBe(503);
+  expect((await ask("/v2/models/read/versions/2")).status).toBe(404);
+  Object.assign(counts, { ok: 3, latencyUs: 6_000, "refused.TUTTI_OVERLOADED": 1 });
+  const statistics = async () =>
+    ((await ask("/v2/models/read/stats")).body["model_stats"] as Record<string, unknown>[])[0]!;
+  while ((await statistics())["inference_count"] === 0);
+  expect(await statistics()).toMatchObject({
+    ...{ name: "read", version: "1", inference_count: 3, execution_count: 3 },
+    inference_stats: { success: { count: 3, ns: 6_000_000 }, fail: { count: 1, ns: 0 } },
+  });
 });
 
 test("JSON in, JSON out, with the id, the outputs that were asked for, and several rows", async () => {

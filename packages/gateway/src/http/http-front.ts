@@ -5,7 +5,6 @@ import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { bodyBytesOf } from "../auth/access.ts";
 import type { TlsPair } from "../auth/tls-pair.ts";
 import { type ConsoleApi, isConsolePath } from "../console/console-api.ts";
-import { modelConfig } from "../oip/model-descriptions.ts";
 import type { InferenceService } from "../inference-service.ts";
 import { type HttpAnswer, failureAnswer, heldUntilSent, send } from "./answers.ts";
 import { boundedServer } from "./bounded-server.ts";
@@ -121,7 +120,7 @@ export class HttpFront {
 
   #operations(): Readonly<Record<Operation, Handler>> {
     const inferenceService = this.#inferenceService;
-    const model = ({ params }: Call) => inferenceService.modelNamed(params["model"] ?? "", params["version"]);
+    const named = ({ params }: Call) => [params["model"] ?? "", params["version"]] as const;
     const advice: Handler = ({ path }) =>
       inferenceService.scaling(path) ?? failureAnswer(new TuttiError("TUTTI_NOT_FOUND", "?"));
     return {
@@ -136,16 +135,19 @@ export class HttpFront {
         };
       },
       serverMetadata: () => ({ status: 200, body: inferenceService.serverMetadata() }),
-      modelMetadata: (call) => ({ status: 200, body: inferenceService.metadata(model(call)) }),
+      modelMetadata: (call) => ({ status: 200, body: inferenceService.metadata(...named(call)) }),
       modelReady: (call) => {
-        const ready = inferenceService.isReady(call.params["model"] ?? "", call.params["version"]);
+        const ready = inferenceService.isReady(...named(call));
         return { status: ready ? 200 : 503, body: { name: call.params["model"], ready } };
       },
-      modelConfig: (call) => ({ status: 200, body: modelConfig(model(call)) }),
-      modelStatistics: (call) => ({ status: 200, body: { model_stats: [inferenceService.statistics(model(call))] } }),
+      modelConfig: (call) => ({ status: 200, body: inferenceService.config(...named(call)) }),
+      modelStatistics: (call) => ({
+        status: 200,
+        body: { model_stats: [inferenceService.statistics(...named(call))] },
+      }),
       allStatistics: () => ({
         status: 200,
-        body: { model_stats: inferenceService.models().map((one) => inferenceService.statistics(one)) },
+        body: { model_stats: inferenceService.allStatistics() },
       }),
       infer: (call) => this.#infer(call),
       repositoryIndex: async ({ request }) => {

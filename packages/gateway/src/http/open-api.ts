@@ -26,7 +26,7 @@ const TEXTS: Readonly<Record<Operation, OperationText>> = {
   ready: { summary: "The cluster can answer requests, or what is missing", answer: "Ready", errors: [503] },
   serverMetadata: { summary: "Name, version and extensions", answer: "ServerMetadata", errors: [] },
   modelMetadata: { summary: "Inputs and outputs of a model", answer: "ModelMetadata", errors: MODEL_ERRORS },
-  modelReady: { summary: "Whether a model is served", answer: "ModelReady", errors: [503] },
+  modelReady: { summary: "Whether a model is served", answer: "ModelReady", errors: [...MODEL_ERRORS, 503] },
   modelConfig: { summary: "A model's configuration, as Triton has it", answer: "ModelConfig", errors: MODEL_ERRORS },
   modelStatistics: { summary: "What was counted of a model", answer: "Statistics", errors: MODEL_ERRORS },
   allStatistics: { summary: "What was counted of all models", answer: "Statistics", errors: [] },

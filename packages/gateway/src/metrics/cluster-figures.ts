@@ -1,5 +1,5 @@
 /** Sums of the actors' reports, which come once a second: by model, by application's refusals, by accelerator. */
-import { ERROR_STATUS, MODELS_MAX, type Role, StatsReported, isModelName } from "@tutti/protocol";
+import { ERROR_STATUS, MODELS_MAX, type PipelineReport, type Role, StatsReported, isModelName } from "@tutti/protocol";
 import { type ActorKey, type GpuId, type Instant, type Micros, between, seconds } from "@tutti/units";
 import { PartCounters, keyOf } from "./part-totals.ts";
 
@@ -75,6 +75,13 @@ export class ClusterFigures {
   *ofRole(role: Role, now: Instant): Generator<StatsReported> {
     for (const { stats, heardAt } of this.#actors.values())
       if (stats.role === role && between(heardAt, now) <= SILENT_AFTER) yield stats;
+  }
+
+  /** Pipelines that live ingresses serve, by name. */
+  pipelines(now: Instant): ReadonlyMap<string, PipelineReport> {
+    const all = new Map<string, PipelineReport>();
+    for (const { pipelines = [] } of this.ofRole("ingress", now)) for (const one of pipelines) all.set(one.name, one);
+    return all;
   }
 
   *living(now: Instant): Generator<StatsReported> {

@@ -13,6 +13,8 @@ export interface PartTotals {
   offered: number;
   ok: number;
   late: number;
+  /** Counted for pipelines only. */
+  latencyUs: number;
   readonly refused: Map<string, number>;
 }
 
@@ -27,7 +29,7 @@ export class PartCounters {
       const [now, was] = [part.figures[figure] ?? 0, last?.figures[figure] ?? 0];
       return now >= was ? now - was : now;
     };
-    for (const figure of ["offered", "ok", "late"] as const) totals[figure] += rise(figure);
+    for (const figure of ["offered", "ok", "late", "latencyUs"] as const) totals[figure] += rise(figure);
     for (const figure of Object.keys(part.figures)) {
       const code = figure.startsWith("refused.") ? figure.slice("refused.".length) : "";
       if (Object.hasOwn(ERROR_STATUS, code)) totals.refused.set(code, (totals.refused.get(code) ?? 0) + rise(figure));
@@ -36,6 +38,10 @@ export class PartCounters {
 
   ofKind(kind: PartReport["kind"]): readonly Readonly<PartTotals>[] {
     return [...this.#parts.values()].filter((part) => part.kind === kind);
+  }
+
+  ofPipeline(name: string): Readonly<PartTotals> | undefined {
+    return this.#parts.get(keyOf({ kind: "pipeline", of: name, name }));
   }
 
   /** Removes all variants of a family. */
@@ -47,7 +53,7 @@ export class PartCounters {
     const key = keyOf({ kind, of, name });
     let known = this.#parts.get(key);
     if (known === undefined && this.#parts.size < PARTS_MOST && isModelName(of) && isModelName(name))
-      this.#parts.set(key, (known = { kind, of, name, offered: 0, ok: 0, late: 0, refused: new Map() }));
+      this.#parts.set(key, (known = { kind, of, name, offered: 0, ok: 0, late: 0, latencyUs: 0, refused: new Map() }));
     return known;
   }
 }

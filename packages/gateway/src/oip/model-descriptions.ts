@@ -1,7 +1,13 @@
 /** Descriptions of the server and its models for the Open Inference Protocol and Triton's extensions. Pure. */
 import type { CatalogModel } from "@tutti/actors";
 import { presentationOf } from "@tutti/onnx-tools";
-import { type ModelSpec, type TensorSpec, publicNameOf } from "@tutti/protocol";
+import {
+  type DescribedTensor,
+  type ModelSpec,
+  type PipelineReport,
+  type TensorSpec,
+  publicNameOf,
+} from "@tutti/protocol";
 import { hasRows, maxRowsOf } from "./batch-rows.ts";
 
 export const SERVER_NAME = "tutti";
@@ -45,6 +51,11 @@ export const modelMetadata = ({ spec }: CatalogModel, versions: readonly string[
   outputs: spec.outputs.map(tensorMetadata),
 });
 
+/** A pipeline by its declaration; Triton calls a model of models an ensemble. */
+export const pipelineMetadata = ({ name, version, inputs, outputs }: PipelineReport) => ({
+  ...{ name, versions: [version], platform: "ensemble", inputs, outputs },
+});
+
 /** Triton calls them TYPE_… and strings TYPE_STRING. */
 export const configType = (type: string): string => `TYPE_${type}`;
 
@@ -67,6 +78,21 @@ export function modelConfig({ spec }: CatalogModel) {
       batch_size_max: { string_value: String(spec.batchSizeMax) },
       ...(input !== undefined && { preprocess: { string_value: JSON.stringify(input) } }),
     },
+  };
+}
+
+/** The configuration of a pipeline as Triton has that of an ensemble, without the maps between its tensors. */
+export function pipelineConfig({ name, slo, stages, inputs, outputs }: PipelineReport) {
+  const tensor = ({ name: of, datatype, shape }: DescribedTensor) => ({
+    ...{ name: of, data_type: configType(datatype), dims: shape },
+  });
+  return {
+    ...{ name, platform: "ensemble", backend: "", max_batch_size: 0 },
+    version_policy: { latest: { num_versions: 1 } },
+    input: inputs.map(tensor),
+    output: outputs.map(tensor),
+    ensemble_scheduling: { step: stages.map(({ model }) => ({ model_name: model, model_version: -1 })) },
+    parameters: { slo_us: { string_value: String(slo) } },
   };
 }
 

@@ -1,6 +1,7 @@
 /** Triton's statistics of a model, from the counts of the cluster's actors. */
-import { type ModelSpec, publicNameOf } from "@tutti/protocol";
+import { type ModelSpec, type PipelineReport, publicNameOf } from "@tutti/protocol";
 import type { ModelTotals } from "../metrics/cluster-figures.ts";
+import type { PartTotals } from "../metrics/part-totals.ts";
 
 export interface DurationStatistic {
   readonly count: number;
@@ -40,7 +41,6 @@ export function modelStatistics(
   totals: Readonly<ModelTotals> | undefined,
   own: OwnTotals | undefined,
 ): ModelStatistics {
-  const refused = [...(totals?.refused.values() ?? [])].reduce((sum, count) => sum + count, 0);
   const computed = (us = 0): DurationStatistic => ({ count: totals?.computed ?? 0, ns: ns(us) });
   return {
     name: publicNameOf(name),
@@ -50,7 +50,7 @@ export function modelStatistics(
     execution_count: totals?.batches ?? 0,
     inference_stats: {
       success: { count: totals?.ok ?? 0, ns: ns(totals?.latencyUs ?? 0) },
-      fail: { count: refused, ns: 0 },
+      fail: { count: refusedOf(totals), ns: 0 },
       queue: own === undefined ? NONE : { count: own.answered, ns: ns(own.queueUs) },
       compute_input: computed(totals?.computePullUs),
       compute_infer: computed(totals?.computeRunUs),
@@ -61,3 +61,25 @@ export function modelStatistics(
     batch_stats: [],
   };
 }
+
+/** Statistics of a pipeline. What its stages compute counts for their models. */
+export function pipelineStatistics(
+  { name, version }: PipelineReport,
+  totals: Readonly<PartTotals> | undefined,
+  own: OwnTotals | undefined,
+): ModelStatistics {
+  const { ok = 0, latencyUs = 0 } = totals ?? {};
+  return {
+    ...{ name, version, last_inference: own?.lastAtMs ?? 0, inference_count: ok, execution_count: ok },
+    inference_stats: {
+      success: { count: ok, ns: ns(latencyUs) },
+      fail: { count: refusedOf(totals), ns: 0 },
+      ...{ queue: NONE, compute_input: NONE, compute_infer: NONE, compute_output: NONE },
+      ...{ cache_hit: NONE, cache_miss: NONE },
+    },
+    batch_stats: [],
+  };
+}
+
+const refusedOf = (totals: { readonly refused: ReadonlyMap<string, number> } | undefined): number =>
+  [...(totals?.refused.values() ?? [])].reduce((sum, count) => sum + count, 0);

@@ -1,7 +1,7 @@
 import type { Delivery } from "@tutti/ports/bus";
 import type { Clock } from "@tutti/ports/clock";
 import { PIPELINE_INSTANCES_MAX, type PipelineSpec, type StageSpec } from "@tutti/pipelines";
-import { HEADER, TuttiError } from "@tutti/protocol";
+import { HEADER, type PipelineReport, TuttiError } from "@tutti/protocol";
 import type { Steps } from "@tutti/ports/steps";
 import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import { type Micros, micros } from "@tutti/units";
@@ -58,6 +58,7 @@ export class PipelineRunner {
   readonly #served: ReadonlyMap<string, Served>;
   readonly #runs = new Set<PipelineRun>();
   readonly #instancesMax: number;
+  readonly #reports: readonly PipelineReport[];
 
   constructor(options: PipelineRunnerOptions) {
     const { pipelines, catalog } = options;
@@ -66,6 +67,10 @@ export class PipelineRunner {
     this.#served = new Map(
       pipelines.specs.map((spec) => [spec.name, { spec, measures: new PipelineMeasures(spec, catalog) }]),
     );
+    this.#reports = pipelines.specs.map(({ name, version, slo, stages, inputs = [], outputs = [] }) => ({
+      ...{ name, version, slo, inputs, outputs },
+      stages: stages.map((stage) => ({ name: stage.name, model: stage.model })),
+    }));
     if (this.#served.size !== pipelines.specs.length)
       throw new TuttiError("TUTTI_INTERNAL", "two pipelines have the same name: give each a name of its own");
   }
@@ -73,6 +78,10 @@ export class PipelineRunner {
   /** Instances under way. */
   get size(): number {
     return this.#runs.size;
+  }
+  /** The pipelines as gateways describe them. */
+  get reports(): readonly PipelineReport[] {
+    return this.#reports;
   }
   has(target: string): boolean {
     return this.#served.has(target);
