@@ -18,7 +18,7 @@ import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import { OfferCoalescer } from "./offer-coalescer.ts";
 import type { SampleSelector } from "./sample-selector.ts";
-import type { ThreadTable } from "./thread-table.ts";
+import { type ThreadTable, countBatch } from "./thread-table.ts";
 
 /**
  * Bound of the secrets kept, including those of silent ingresses. The pulls of an ingress that was given up by mistake
@@ -163,10 +163,7 @@ export class Dispatcher implements ModelEffects {
   dispatch(batch: DispatchedBatch): void {
     const { grant } = batch;
     const entry = this.#threads.get(batch.thread);
-    if (entry !== undefined) {
-      entry.batches++;
-      entry.items += batch.requests.length;
-    }
+    if (entry !== undefined) countBatch(entry, batch.requests);
     const groups = groupByIngress(batch.requests);
     const carrier = this.#carrierFor(groups);
     const ingresses = groups.map(({ ingress, requests }) => ({

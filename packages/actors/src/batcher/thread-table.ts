@@ -1,6 +1,6 @@
 import { IndexedHeap } from "@tutti/collections";
 import { MODELS_MAX, type ModelSpec } from "@tutti/protocol";
-import { type ModelThread, nextWakeAt } from "@tutti/scheduling";
+import { type DispatchedBatch, type ModelThread, nextWakeAt } from "@tutti/scheduling";
 import { ALWAYS, BUCKETS_MAX, type Instant, type Micros, NEVER, type ThreadId } from "@tutti/units";
 import type { PullCost } from "./pull-cost.ts";
 
@@ -32,6 +32,7 @@ export interface ThreadEntry {
    */
   grants: number;
   grantLagUs: number;
+  /** Batches sent to run, and the requests in them, without those for warm-up. */
   batches: number;
   items: number;
   infeasible: number;
@@ -65,6 +66,14 @@ export const AT_FIRST = {
   askedAt: ALWAYS,
   wasOverloaded: false as boolean,
 } as const;
+
+/** Counts a batch that is sent to run, without warm-up requests: nobody asked for those. */
+export function countBatch(entry: Pick<ThreadEntry, "batches" | "items">, requests: DispatchedBatch["requests"]): void {
+  let items = 0;
+  for (const { isOwn } of requests) if (isOwn !== true) items++;
+  entry.items += items;
+  if (items > 0) entry.batches++;
+}
 
 /** Counts a finished batch. @param startDelay - time from the sending of its grant until it could start */
 export function countStart(entry: ThreadEntry, batchSize: number, startDelay: Micros): void {

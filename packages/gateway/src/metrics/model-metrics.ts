@@ -40,7 +40,11 @@ function modelCounters(view: ClusterView): Declaration[] {
       "Time from arrival to answer, of all that were answered",
       ({ latencyUs }) => latencyUs / 1e6,
     ),
-    counter("tutti_batches_total", "Batches that batchers sent to run", ({ batches }) => batches),
+    counter(
+      "tutti_batches_total",
+      "Batches that batchers sent to run, without those of warm-up requests alone",
+      ({ batches }) => batches,
+    ),
     counter("tutti_batched_requests_total", "Requests in these batches", ({ items }) => items),
     counter(
       "tutti_late_starts_total",

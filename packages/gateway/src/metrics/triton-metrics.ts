@@ -50,8 +50,12 @@ export function tritonMetrics(view: ClusterView): Declaration[] {
   });
   return [
     counter("nv_inference_request_success", "Successful requests", (totals) => totals?.ok ?? 0),
-    counter("nv_inference_count", "Requests that ran", (totals) => totals?.items ?? 0),
-    counter("nv_inference_exec_count", "Batches that ran", (totals) => totals?.batches ?? 0),
+    counter("nv_inference_count", "Requests that ran, without those for warm-up", (totals) => totals?.items ?? 0),
+    counter(
+      "nv_inference_exec_count",
+      "Batches that ran, without those of warm-up requests alone",
+      (totals) => totals?.batches ?? 0,
+    ),
     counter(
       "nv_inference_request_duration_us",
       "Time of successful requests, in microseconds",

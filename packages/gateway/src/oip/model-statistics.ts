@@ -13,7 +13,7 @@ export interface ModelStatistics {
   readonly version: string;
   /** Milliseconds since 1970; 0: never. */
   readonly last_inference: number;
-  /** Requests that ran, and the batches that they ran in. */
+  /** Requests that ran, and the batches that they ran in, without the system's own for warm-up. */
   readonly inference_count: number;
   readonly execution_count: number;
   readonly inference_stats: Readonly<
