@@ -1,4 +1,4 @@
 /** Texts and errors of commands, light enough to be loaded by each of them. */
 export { CommandError, EXIT, explain, report, usageError } from "./failure.ts";
-export { didYouMean } from "./nearest.ts";
+export { didYouMean, nearest } from "./nearest.ts";
 export { renderTable } from "./table.ts";

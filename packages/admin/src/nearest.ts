@@ -9,7 +9,7 @@ export function nearest(typed: string, choices: readonly string[]): string | und
   let best: string | undefined;
   let least = Infinity;
   for (const choice of choices) {
-    const changes = changesBetween(typed.slice(0, WORD_LENGTH).toLowerCase(), choice);
+    const changes = changesBetween(typed.slice(0, WORD_LENGTH).toLowerCase(), choice.toLowerCase());
     if (changes < least && changes <= Math.max(1, Math.ceil(choice.length / 3))) [best, least] = [choice, changes];
   }
   return best;

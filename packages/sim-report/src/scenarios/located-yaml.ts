@@ -47,6 +47,11 @@ export class LocatedYaml {
     }
   }
 
+  /** `tutti.yaml:12:5`, of a value or of its key. */
+  placeOf(problem: Omit<Problem, "text">): string {
+    return this.#place(this.#offsetOf(problem));
+  }
+
   /** `scenario.yaml:12:5: models[0].sloMs: …`, a line for each problem, in the order of the file. */
   failure(problems: readonly Problem[]): CommandError {
     const located = problems.map((problem) => ({ ...problem, offset: this.#offsetOf(problem) }));
@@ -67,7 +72,7 @@ export class LocatedYaml {
   }
 
   /** The position of a path, or of its deepest existing part: a missing key is reported at its map. */
-  #offsetOf({ path, at }: Problem): number {
+  #offsetOf({ path, at }: Omit<Problem, "text">): number {
     let node: Node | null = this.#document.contents;
     let offset = rangeStart(node);
     for (const [depth, step] of path.entries()) {

@@ -1,5 +1,6 @@
 /** Checks scenario files and similar ones against JSON Schemas, with errors that say what to write instead. */
 import { readFileSync } from "node:fs";
+import { nearest } from "@tutti/admin";
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Problem, YamlPath } from "./located-yaml.ts";
 
@@ -64,9 +65,13 @@ interface Described {
 
 const hint = ({ description }: Described): string => (description === undefined ? "" : `; give ${description}`);
 
+/** Number of keys up to which all are named beside a guess; a longer list would hide it. */
+const KEYS_SHOWN_MAX = 40;
+
 function unknownKey(key: string, known: readonly string[]): string {
-  const close = known.find((name) => distance(name.toLowerCase(), key.toLowerCase()) <= 2);
+  const close = nearest(key, known);
   const guess = close === undefined ? "remove it." : `did you mean "${close}"?`;
+  if (close !== undefined && known.length > KEYS_SHOWN_MAX) return `unknown key; ${guess}`;
   return `unknown key; ${guess} Known here: ${known.filter((name) => name !== "$schema").join(", ")}`;
 }
 
@@ -89,17 +94,4 @@ const SHOWN_CHARACTERS_MAX = 60;
 function show(value: unknown): string {
   const text = typeof value === "number" ? String(value) : JSON.stringify(value); // JSON has no infinity
   return text.length <= SHOWN_CHARACTERS_MAX ? text : `${text.slice(0, SHOWN_CHARACTERS_MAX)}…`;
-}
-
-/** Levenshtein distance, for guessing a misspelt key. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
-    }
-    row = next;
-  }
-  return row[b.length]!;
 }
