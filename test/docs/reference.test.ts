@@ -1,6 +1,7 @@
 /** docs/reference is generated: its files must equal the output of the current code. */
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { CONFIG_SCHEMA, configSchema } from "@tutti/cli/config-schema";
 import { expect, test } from "vitest";
 import { ENVIRONMENT, environmentOfSources } from "./reference/configuration-reference.ts";
 import { ROOT } from "./reference/code-comments.ts";
@@ -17,6 +18,10 @@ test("docs/reference holds generated pages only, and the documentation's table o
   expect(readdirSync(folder).toSorted()).toEqual(Object.keys(pages).toSorted());
   const contents = readFileSync(join(ROOT, "docs/README.md"), "utf8");
   for (const name of Object.keys(pages)) expect(contents).toContain(`(reference/${name})`);
+});
+
+test("the schema of tutti.yaml is what `npm run docs` would write now", () => {
+  expect(readFileSync(CONFIG_SCHEMA, "utf8")).toBe(`${JSON.stringify(configSchema(), null, 2)}\n`);
 });
 
 test("every variable that is read from the environment is documented, and no other", () => {

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createProgram } from "@tutti/cli/program";
-import { FLAGS } from "@tutti/host/role";
+import { FILE_OPTION, FLAGS, flagsOf } from "@tutti/host/role";
 import { NODE_ROLES, isRole } from "@tutti/protocol";
 import { ROOT, wordsOf } from "../fixtures/doc-blocks.ts";
 
@@ -72,7 +72,14 @@ function tuttiProblem(words: readonly string[]): string | undefined {
   if (asked.length < rest.length) return undefined;
   if (command.commands.length > 0 && !rest[0]?.startsWith("-")) return `tutti has no command "${rest[0] ?? ""}"`;
   if (command.name() === "run") return roleProblem(rest);
+  if (command.name() === "print") return printProblem(rest);
   return optionsProblem(command, rest);
+}
+
+/** `tutti config print` takes another command's flags. */
+function printProblem(rest: readonly string[]): string | undefined {
+  const words = rest.filter((word) => word !== "--json");
+  return tuttiProblem(words[0] === "up" || words[0] === "run" ? words : ["up", ...words]);
 }
 
 function optionsProblem(command: ReturnType<typeof createProgram>, rest: string[]): string | undefined {
@@ -96,9 +103,7 @@ function roleProblem([list = "", ...flags]: readonly string[]): string | undefin
   const role = hosted.find((one) => !isRole(one)) ?? hosted[0]!;
   if (!isRole(role) && !role.startsWith("<")) return `there is no role "${role}"`;
   const names = new Set(
-    FLAGS.filter(({ roles }) => !isRole(role) || roles.some((one) => hosted.includes(one))).map(
-      ({ name }) => `--${name}`,
-    ),
+    [FILE_OPTION, ...(isRole(role) ? flagsOf(hosted.filter(isRole)) : FLAGS)].map(({ name }) => `--${name}`),
   );
   const unknown = flags.find((flag) => flag.startsWith("--") && !names.has(flag.split("=")[0]!));
   return unknown === undefined ? undefined : `a ${role} has no ${unknown}`;

@@ -10,10 +10,12 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "tutti up                                            the demo models, on this machine's processors",
     "tutti up --models ./models --no-demo --executors 2  your own: models/<name>/1/model.onnx",
     "tutti up --emulate profiles.yaml --gpus 8           emulated models and accelerators",
+    "tutti up -f tutti.yaml                              with the options of a file: see tutti config print",
     "tutti up --jaeger                                   with every request's trace to look at",
   ],
   run: [
     "tutti run ingress --nats nats://10.0.0.1:4222 --creds creds/ingress.nk --answers-creds creds/answers.nk --data-host 10.0.0.2",
+    "tutti run node -f tutti.yaml                        all roles but executor, with the options of a file",
     "tutti run executor --provider cuda --gpus 0         one accelerator of this host",
   ],
   infer: [
@@ -86,6 +88,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "auth key list": ["tutti auth key list"],
   "auth key revoke": ["tutti auth key revoke 3f9c02a1b7de"],
   "auth quota": ["tutti auth quota shop --rate 200 --bytes 64MB", "tutti auth quota '*' --rate 50"],
+  config: ["tutti config print -f tutti.yaml                    of tutti up"],
+  "config print": [
+    "tutti config print -f tutti.yaml --json             of tutti up",
+    "tutti config print run executor -f tutti.yaml --gpus 1",
+  ],
   doctor: [
     "tutti doctor                                        this machine, and the cluster that runs here",
     "tutti doctor --nats nats://10.0.0.1:4222 --creds creds/admin.nk",

@@ -2,9 +2,11 @@
  * The commands of `tutti` with their flags and help. A command's own code is imported when the command is called, so
  * that `tutti --help` starts fast.
  */
-import { Command } from "commander";
+import { FILE_OPTION, UP_OPTIONS, describe, flagOf, oppositeOf } from "@tutti/host";
+import { Command, Option } from "commander";
 import { addAuth } from "./programs/auth.ts";
 import { addBench } from "./bench/program.ts";
+import { addConfig } from "./config/program.ts";
 import { addCompletion } from "./completion/program.ts";
 import { addDoctor } from "./programs/doctor.ts";
 import { addExamples } from "./examples.ts";
@@ -42,6 +44,7 @@ export function createProgram(): Command {
   addPlan(program, toCluster);
   addRecord(program);
   addAuth(program);
+  addConfig(program);
   addDoctor(program, toCluster);
   addCompletion(program);
   addExamples(program);
@@ -57,107 +60,15 @@ const toCluster = (command: Command): Command =>
     .option("--cluster <name>", "which cluster")
     .option("--json", "print JSON");
 
-/** Adds the options that choose the processes of a machine. */
-const withLayout = (command: Command): Command =>
-  command
-    .option(
-      "--layout <layout>",
-      "node: all roles but executors share a process; spread: one process a role (default: node)",
-    )
-    .option(
-      "--nodes <n>",
-      "nodes on this machine, of which any may end: each is a hot standby of the others (default: 1)",
-    )
-    .option("--ingresses <n>", "ingress processes of the layout spread (default: 1)")
-    .option("--batchers <n>", "batcher processes (default: 1)")
-    .option("--rankers <n>", "ranker processes of each sub-cluster, of which one leads (default: 2)");
-
-const withAccess = (command: Command): Command =>
-  command
-    .option(
-      "--http-host <address>",
-      "address of HTTP and gRPC; beyond loopback with --api-keys or --jwks (default: 127.0.0.1)",
-    )
-    .option("--http-tls-cert <file>", "HTTP and gRPC speak TLS, with this certificate,")
-    .option("--http-tls-key <file>", "and its key")
-    .option("--api-keys <file>", "who asks over HTTP or gRPC needs one of these keys (`tutti auth key`)")
-    .option("--jwks <file-or-url>", "who asks needs a key, or a token that one of these has signed")
-    .option("--jwt-issuer <text>", "of tokens (default: whoever signs them)")
-    .option("--jwt-audience <text>", "of tokens; those for others are refused (default: tutti)")
-    .option("--insecure-no-auth", "whoever reaches --http-host may ask in any application's name")
-    .option(
-      "--system-shared-memory",
-      "clients of this machine may pass tensors in /dev/shm, in files of their own user",
-    );
-
 function addUp(program: Command): void {
-  withAccess(withLayout(program.command("up")))
-    .description("start everything on this machine, load models, and print a line of status a second until Ctrl-C")
-    .option("--port <port>", "port of the NATS server (default: 4222 if it is free, else any)")
-    .option("--nats <urls>", "use these servers instead of starting one")
-    .option("--creds <file>", "credentials, with --nats: one file, or a folder with one for each role")
-    .option("--tls-ca <file>", "TLS for every connection: the authority's certificate, and with it")
-    .option("--tls-cert <file>", "the certificate of the NATS server and of the ingress,")
-    .option("--tls-key <file>", "and its key (`tutti auth init --tls` makes all three)")
-    .option("--executors <n>", "executor processes (default: cores - 1 or GPUs; with --emulate 1)")
-    .option(
-      "--cores <n>",
-      "of each executor on a CPU: it is bound to them, and `tutti split` can split them (default: one thread each, on any)",
-    )
-    .option("--autoscale <min:max>", "executor processes by the planner's advice, such as 1:4, one accelerator each")
-    .option(
-      "--divide [input.yaml]",
-      "run accelerators as two halves each while that carries more of the load; on halves models take as long as an input of `tutti plan fractions` says (with --emulate: as emulated)",
-    )
-    .option(
-      "--budget-share <0..1>",
-      "of all models' memory, what may move in an epoch only to balance loads (default: 0.1)",
-    )
-    .option(
-      "--epoch <duration>",
-      "how often the planner balances loads; advice comes three times as often (default: 30s)",
-    )
-    .option(
-      "--sub-clusters <n>",
-      "parts that can be scheduled apart: main, s1, s2 …; the planner uses as few as rankers and memory need, and all where dividing costs less than a tenth (default: 1)",
-    )
-    .option("--sub-clusters-min <n>", "of these, how many it uses whatever that costs (default: 1)")
-    .option("--memory <size>", "of each accelerator, for the weights of its models, such as 4GB (default: unbounded)")
-    .option("--emulated-executors <n>", "beside the real ones, for models with latencies in their configuration")
-    .option("--emulate <profiles.yaml>", "emulated models and accelerators: runs take the time that the profiles say")
-    .option("--gpus <n>", "emulated accelerators, with --emulate (default: 8; with --autoscale one for each executor)")
-    .option("--models <folder>", "load a model repository: name/1/model.onnx, optional name/config.yaml")
-    .option(
-      "--pipelines <folder>",
-      "serve the pipelines that its *.yaml files declare, instead of the demo's; their functions run in the ingress",
-    )
-    .option("--no-demo", "don't load the demo models")
-    .option(
-      "--policy <policy>",
-      "when batches start: adaptive, deferred, eager, timeout:5ms, latest, beta-lambda",
-      "adaptive",
-    )
-    .option(
-      "--prefer <what>",
-      "latency: no batch waits while accelerators are idle anyway; accelerators: as few as possible are in use (default: latency; accelerators with --autoscale)",
-    )
-    .option("--gather <how>", "target or head", "target")
-    .option("--latency <what>", "what is planned with where running times vary: hints, distributions, means", "hints")
-    .option("--patience <0..1>", "for all models: 0 is lowest latency, 1 largest batches (default: each model's own)")
-    .option("--provider <provider>", "execution provider: cpu, webgpu, cuda", "cpu")
-    .option("--data-plane <plane>", "how inputs reach executors: tcp or nats", "tcp")
-    .option("--apps <names>", "give these applications credentials, and take requests with credentials only")
-    .option("--http-port <port>", "port of HTTP (default: 8000 where it is free, else any)")
-    .option("--grpc-port <port>", "port of gRPC (default: 8001 where it is free, else any)")
-    .option("--metrics-port <port>", "loopback port of /metrics (default: 8002 where it is free, else any)")
-    .option("--repository-token <file>", "who sends this token over HTTP or gRPC may load and unload models")
-    .option("--warmup <duration>", "how long to warm up with requests of its own before it is ready (default: 4s)")
-    .option("--otlp <url>", "export traces, such as to http://127.0.0.1:4318")
-    .option("--jaeger", "run a Jaeger beside it, export traces to that, and print its address")
-    .option("--log-level <level>", "of the log files: debug, info, warn, error", "info")
-    .option("--once-ready <command>", "run this shell command when everything is served, then stop with its exit code")
-    .option("--json", "print JSON lines")
-    .action(async (options) => (await import("./commands/up.ts")).up(options));
+  const command = program
+    .command("up")
+    .description("start everything on this machine, load models, and print a line of status a second until Ctrl-C");
+  for (const spec of [FILE_OPTION, ...UP_OPTIONS]) {
+    command.addOption(new Option(flagOf(spec), describe(spec)));
+    if (spec.value === undefined) command.addOption(new Option(oppositeOf(spec)).hideHelp());
+  }
+  command.action(async () => (await import("./commands/up.ts")).up(command));
 }
 
 function addRun(program: Command): void {

@@ -1,7 +1,7 @@
 /** docs/reference/cli.md: every command's own description. */
 import { EXIT } from "@tutti/admin";
 import { createProgram } from "@tutti/cli/program";
-import { FLAGS, roleHelp } from "@tutti/host/role";
+import { FILE_OPTION, FLAGS, flagsOf, optionLines } from "@tutti/host";
 import { ROLES } from "@tutti/protocol";
 import { propertiesOf, table } from "./code-comments.ts";
 
@@ -37,7 +37,7 @@ export function cliReference(): string {
   ]);
   return [
     "# Commands",
-    "`bin/tutti` in the repository; `npm start` is `tutti up`. Commands that speak to a cluster find it by `--nats`, else `TUTTI_NATS`, else the one that `tutti up` started last on this machine. `--json` prints what a program may read.",
+    "`bin/tutti` in the repository; `npm start` is `tutti up`. Options of `tutti up` and `tutti run` also come from the environment and a file ([configuration](configuration.md#processes-tuttiyaml)). Commands that speak to a cluster find it by `--nats`, else `TUTTI_NATS`, else the one that `tutti up` started last on this machine. `--json` prints what a program may read.",
     "## Exit codes",
     table(["code", "means"], codes),
     ...sections,
@@ -54,15 +54,11 @@ export function helpOf(command: Command): string {
 }
 
 function rolesReference(): string {
-  const common = FLAGS.filter(({ roles }) => roles.length === ROLES.length).map(({ name }) => `--${name}`);
+  const common = FLAGS.filter(({ roles }) => roles.length === ROLES.length);
   const own = ROLES.map((role) => {
-    const lines = roleHelp(role)
-      .split("\n")
-      .filter((line) => !common.some((flag) => line.trim().startsWith(`${flag} `)));
-    return lines.length === 0 ? `${role}: nothing of its own` : `${role}:\n${lines.join("\n")}`;
+    const flags = flagsOf(role).filter((flag) => !common.includes(flag));
+    return flags.length === 0 ? `${role}: nothing of its own` : `${role}:\n${optionLines(flags)}`;
   });
-  const shared = roleHelp(ROLES[0])
-    .split("\n")
-    .filter((line) => common.some((flag) => line.trim().startsWith(`${flag} `)));
-  return `Flags of every role, and those of each:\n\n\`\`\`text\nevery role:\n${shared.join("\n")}\n\n${own.join("\n\n")}\n\`\`\``;
+  const shared = optionLines([FILE_OPTION, ...common]);
+  return `Flags of every role, and those of each:\n\n\`\`\`text\nevery role:\n${shared}\n\n${own.join("\n\n")}\n\`\`\``;
 }

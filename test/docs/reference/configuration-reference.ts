@@ -4,19 +4,17 @@
  */
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { FLAGS, type OptionSpec, UP_OPTIONS, describe, kindOf, variableOf } from "@tutti/host";
+import { ROLES } from "@tutti/protocol";
 import { type Member, ROOT, membersOf, table } from "./code-comments.ts";
 
 /** Environment variables. The set must equal that of the sources: environmentOfSources(). */
 export const ENVIRONMENT: Readonly<Record<string, string>> = {
   TUTTI_NATS: "servers of the cluster, separated by commas; for every command and role",
   TUTTI_CREDS: "file with credentials, for every command and role",
-  TUTTI_ANSWERS_CREDS: "an ingress' credentials of the connection on which answers go out",
   TUTTI_TLS_CA: "certificate of the authority: TLS for every connection",
-  TUTTI_TLS_CERT: "certificate of an ingress' data plane",
-  TUTTI_TLS_KEY: "its key",
   TUTTI_RUN_DIR:
     "where `tutti up` keeps what it needs while it runs, and other commands look for it (default: `.tutti/run` of the repository)",
-  TUTTI_AGENT_CREDS: "credentials of the agent that keeps a role started by `tutti run`",
   TUTTI_NATS_SERVER: "path of the `nats-server` to start; set by `npm start` once it has found or brought one",
   TUTTI_NATS_SOURCES: "where `npm start` may take a `nats-server` from, in order (infra/setup)",
   TUTTI_JAEGER: "path of a Jaeger to start; set by `npm start -- --jaeger` once it has found or brought one",
@@ -54,7 +52,10 @@ export function configurationReference(): string {
   const heads = ["key", "type", "needed", "what"];
   return [
     "# Configuration",
-    "Processes are configured by flags ([commands](cli.md)); everything about models, plans and profiles lives in the cluster's store and is changed by commands. What remains are a model's `config.yaml`, the environment, and files of single commands.",
+    "Processes are configured by flags ([commands](cli.md)), the environment, and a file; everything about models, plans and profiles lives in the cluster's store and is changed by commands. What remains are a model's `config.yaml`, and files of single commands.",
+    "## Processes: tutti.yaml",
+    "`tutti up -f tutti.yaml` and `tutti run <roles> -f tutti.yaml` take from it what neither a flag nor the environment says. Keys are the flags without their dashes. Relative paths are relative to the file, and lists may be written as such. `tutti config print` shows every option in force and where it comes from. A key that `tutti run` has for other roles is passed over, so the processes of a host can share one file. An editor that knows `# yaml-language-server: $schema=…` checks it by [tutti.schema.json](../../packages/cli/src/config/tutti.schema.json). An empty variable sets nothing. `--no-<flag>` turns off a switch that the file or the environment turns on.",
+    table(["key", "variable", "of", "what"], optionRows()),
     "## A model: config.yaml",
     "Beside `model.onnx`, or in the folder above its version as Triton has it; or `--config` of `tutti load`. Flags of `tutti load` come first. How axes are padded is told with examples in [packages/onnx-tools](../../packages/onnx-tools/README.md).",
     table(heads, [...rows(membersOf(config, "ModelConfig")), ...rows(membersOf(axes, "AxesConfig"))]),
@@ -76,6 +77,38 @@ export function configurationReference(): string {
     "- Pipelines: [packages/pipelines](../../packages/pipelines/README.md)\n- Emulated models and accelerators (`--emulate`): [packages/ports/src/engine](../../packages/ports/src/engine/README.md)\n- Scenarios of the simulator: [docs/simulator.md](../simulator.md)\n- Inputs of `tutti plan`: [docs/planning.md](../planning.md)\n- Credentials, users and TLS: [docs/security.md](../security.md)",
   ].join("\n\n");
 }
+
+/** A row for each option; one that `tutti up` and roles share has the text of the former. */
+function optionRows(): string[][] {
+  const roleFlags = new Map(FLAGS.map((flag) => [flag.name, flag]));
+  const own = UP_OPTIONS.map((spec) => {
+    const flag = roleFlags.get(spec.name);
+    const differs = flag !== undefined && kindOf(flag).kind !== kindOf(spec).kind;
+    const text = differs ? `${describe(spec)}; of ${rolesOf(flag)}: ${describe(flag)}` : describe(inFile(spec));
+    return optionRow(
+      spec,
+      variableOf(flag ?? spec),
+      ["`tutti up`", ...(flag === undefined ? [] : [rolesOf(flag)])],
+      text,
+    );
+  });
+  const others = FLAGS.filter(({ name }) => UP_OPTIONS.every((spec) => spec.name !== name));
+  return [...own, ...others.map((flag) => optionRow(flag, variableOf(flag), [rolesOf(flag)], describe(flag)))];
+}
+
+const optionRow = (spec: OptionSpec, variable: string | undefined, of: readonly string[], text: string): string[] => [
+  `\`${spec.name}\``,
+  variable === undefined ? "" : `\`${variable}\`${spec.noVariable === undefined ? "" : " (not `tutti up`)"}`,
+  of.join(", "),
+  text.replaceAll("|", "\\|"),
+];
+
+const rolesOf = ({ roles }: { readonly roles: readonly string[] }): string =>
+  roles.length === ROLES.length ? "every role" : roles.join(", ");
+
+/** A switch that is on by default is set by its name in the file, and not by its flag. */
+const inFile = (spec: OptionSpec): OptionSpec =>
+  spec.value === undefined && spec.default !== undefined ? { ...spec, value: "" } : spec;
 
 const mixRows = (): string[][] =>
   membersOf("packages/cli/src/bench/mix.ts", "MixEntry").map(({ name, text, comment }) => [

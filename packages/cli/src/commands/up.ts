@@ -16,7 +16,6 @@ import {
   type ServingJaeger,
   type ServingNats,
   type RunDirectory,
-  type UpFlags,
   type UpOptions,
   Announcer,
   Autoscaler,
@@ -32,9 +31,11 @@ import {
   PlanWatch,
   StatusBoard,
   WarmWatch,
-  parseUpOptions,
+  readUpOptions,
 } from "@tutti/host/up";
-import { StopSignal } from "@tutti/host";
+import { FLAGS, StopSignal, variableOf } from "@tutti/host";
+import type { Command } from "commander";
+import { upOptions } from "../config/command-options.ts";
 import { emulatedOnHalves, readOnHalves } from "../plan/halves.ts";
 
 /** Profiling a model on a busy machine takes seconds, and there may be many. */
@@ -45,11 +46,10 @@ const STATE_RETRY_MS = 5_000;
 const SPLIT_MS = 60_000;
 
 /** `tutti up`: runs everything on one machine until Ctrl-C, and leaves nothing behind. */
-export async function up(flags: UpFlags): Promise<void> {
-  const options = parseUpOptions(flags);
-  // Variables that were exported for another cluster must not reach this one's roles.
-  for (const name of ["TUTTI_TLS_CA", "TUTTI_TLS_CERT", "TUTTI_TLS_KEY", "TUTTI_CREDS", "TUTTI_ANSWERS_CREDS"])
-    delete process.env[name];
+export async function up(command: Command): Promise<void> {
+  const options = readUpOptions(await upOptions(command));
+  // The roles' flags say all of it, and variables that were exported for another cluster must not reach this one.
+  for (const name of FLAGS.map(variableOf)) if (name !== undefined) delete process.env[name];
   const { models: loadable, jitter } = await readModelSources(options);
   const known = await onHalves(options, loadable);
   await checkPipelines(

@@ -1,7 +1,7 @@
 /** The shapes of all commands, read from the program itself, so that completion can't drift from the commands. */
 import { ROLES } from "@tutti/protocol";
 import type { Command, Option } from "commander";
-import { FLAGS } from "@tutti/host";
+import { FILE_OPTION, FLAGS, choicesIn, flagsOf } from "@tutti/host";
 
 /** The value of an option or an argument. */
 export type Value =
@@ -42,7 +42,7 @@ function shapeOf(command: Command, path: readonly string[]): CommandShape {
   return {
     path: path.join(" "),
     commands: command.commands.map((child) => ({ name: child.name(), text: summaryOf(child) })),
-    options: [...command.options.map(optionShape), help],
+    options: [...command.options.filter(({ hidden }) => !hidden).map(optionShape), help],
     argument: argument === undefined ? undefined : valueOf(argument.name(), argument.argChoices),
   };
 }
@@ -60,8 +60,8 @@ const takesValue = (option: Option): boolean => option.required || option.option
 
 /** A flag with fixed choices for a role has the same choices in every command. */
 function choicesOf(flag: string | undefined): readonly string[] | undefined {
-  const found = FLAGS.find(({ name }) => `--${name}` === flag);
-  return found?.value?.includes("|") === true ? found.value.split("|") : undefined;
+  const value = FLAGS.find(({ name }) => `--${name}` === flag)?.value;
+  return value?.includes("|") === true ? choicesIn(value) : undefined;
 }
 
 /** The shapes of `tutti run`: its commands are the roles, whose flags it passes on. */
@@ -71,15 +71,13 @@ function roleShapes(run: Command): CommandShape[] {
   return [
     { ...shape, commands: roles, argument: undefined },
     ...ROLES.map((role): CommandShape => {
-      const flags = FLAGS.filter(({ roles: its }) => its.includes(role));
-      const options = flags.map(({ name, text, value }) => ({
+      const options = [FILE_OPTION, ...flagsOf(role)].map(({ name, text, value }) => ({
         flag: `--${name}`,
         text,
         value: value === undefined ? undefined : valueOf(value, choicesOf(`--${name}`)),
       }));
-      const agent = { flag: "--agent-creds", text: "credentials of the user agent", value: { kind: "file" } as const };
       const help = { flag: "--help", text: "list its flags", value: undefined };
-      return { path: `run ${role}`, commands: [], options: [...options, agent, help], argument: undefined };
+      return { path: `run ${role}`, commands: [], options: [...options, help], argument: undefined };
     }),
   ];
 }

@@ -130,7 +130,6 @@ export function nameOf(flag: string, text: string): string {
   throw usageError(`--${flag} ${text}: letters, digits, "-" and "_" only`);
 }
 
-export const LOOPBACK = "127.0.0.1";
 /** A name counts as remote, whatever its beginning, since it may resolve to any address. */
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));

@@ -5,13 +5,12 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Role } from "@tutti/protocol";
-import type { GpuId, Micros } from "@tutti/units";
+import { type GpuId, type Micros, assert } from "@tutti/units";
 import { usageError } from "@tutti/admin";
 import {
   type Jitter,
   type PolicyChoice,
   hostsOf,
-  LOOPBACK,
   httpAddress,
   isLoopback,
   nameOf,
@@ -32,15 +31,18 @@ import {
   DATA_PLANES,
   ENGINES,
   FLAGS,
-  type Flag,
   GATHERS,
   LATENCIES,
   LOG_LEVELS,
+  LOOPBACK,
   PREFERENCES,
   PROVIDERS,
   REPLY_SCOPES,
+  flagsOf,
   roleHelp,
 } from "./role-flags.ts";
+import { type OptionSpec } from "../options/option-spec.ts";
+import { type OptionInForce, type Said, optionsInForce, placed, valuesOf } from "../options/options-in-force.ts";
 import { withCurrentNames } from "../renamed-flags.ts";
 
 export interface RoleOptions {
@@ -123,64 +125,89 @@ export interface RoleOptions {
   readonly subClustersMin: number;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly otlp: string | undefined;
+  /** `tutti run`: credentials of the agent that keeps the process. */
+  readonly agentCreds: string | undefined;
 }
 
 /** @throws {CommandError} naming the flag and its valid values */
-export function parseRoleOptions(
+export const parseRoleOptions = (
   roles: Role | readonly Role[],
   argv: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
-): RoleOptions {
-  const hosted = [roles].flat();
-  const flags = FLAGS.filter((flag) => hosted.some((role) => flag.roles.includes(role)));
-  const given = parseFlags(hosted, flags, argv);
-  const flag = (name: string): string | undefined => given[name];
+): RoleOptions => readRoleOptions(roleOptionsInForce(roles, { flags: parseRoleFlags(roles, argv), env }));
+
+/** The options that these roles have, and those that all have, with their values and sources. */
+export const roleOptionsInForce = (roles: Role | readonly Role[], said: Said): OptionInForce[] =>
+  optionsInForce(flagsOf(roles), said);
+
+/** @throws {CommandError} naming the flag or the place in the file, and the valid values */
+export function readRoleOptions(options: readonly OptionInForce[]): RoleOptions {
+  try {
+    return fromValues(valuesOf(options));
+  } catch (error) {
+    throw placed(error, options);
+  }
+}
+
+function fromValues(values: ReadonlyMap<string, string>): RoleOptions {
+  const flag = (name: string): string | undefined => values.get(name);
+  const valued = (name: string): string => flag(name) ?? defaultOf(name);
   return {
-    nats: (flag("nats") ?? env["TUTTI_NATS"] ?? "nats://127.0.0.1:4222").split(",").filter((url) => url !== ""),
-    creds: flag("creds") ?? env["TUTTI_CREDS"],
-    answersCreds: flag("answers-creds") ?? env["TUTTI_ANSWERS_CREDS"],
-    tlsCa: flag("tls-ca") ?? env["TUTTI_TLS_CA"],
-    ...certificateOf(flag, env),
-    cluster: nameOf("cluster", flag("cluster") ?? "main"),
-    subCluster: nameOf("sub-cluster", flag("sub-cluster") ?? "main"),
+    nats: valued("nats")
+      .split(",")
+      .filter((url) => url !== ""),
+    creds: flag("creds"),
+    answersCreds: flag("answers-creds"),
+    tlsCa: flag("tls-ca"),
+    ...certificateOf(flag),
+    cluster: nameOf("cluster", valued("cluster")),
+    subCluster: nameOf("sub-cluster", valued("sub-cluster")),
     host: flag("host"),
-    gpus: parseGpus(flag("gpus") ?? "0"),
-    engine: oneOf("engine", ENGINES, flag("engine") ?? "onnx"),
-    provider: oneOf("provider", PROVIDERS, flag("provider") ?? "cpu"),
-    device: wholeNumber("device", flag("device") ?? "0", 63, 0),
+    gpus: parseGpus(valued("gpus")),
+    engine: oneOf("engine", ENGINES, valued("engine")),
+    provider: oneOf("provider", PROVIDERS, valued("provider")),
+    device: wholeNumber("device", valued("device"), 63, 0),
     jitter: parseJitter(flag("jitter")),
     memory: parseMemory(flag("memory")),
-    threads: wholeNumber("threads", flag("threads") ?? "1", 64),
-    part: wholeNumber("part", flag("part") ?? "100", 100),
+    threads: wholeNumber("threads", valued("threads"), 64),
+    part: wholeNumber("part", valued("part"), 100),
     state: flag("state") ?? join(tmpdir(), `tutti-${userInfo().uid}`),
-    policy: parsePolicy(flag("policy") ?? "adaptive"),
-    prefer: oneOf("prefer", PREFERENCES, flag("prefer") ?? "latency"),
-    gather: oneOf("gather", GATHERS, flag("gather") ?? "target"),
-    latency: oneOf("latency", LATENCIES, flag("latency") ?? "hints"),
+    policy: parsePolicy(valued("policy")),
+    prefer: oneOf("prefer", PREFERENCES, valued("prefer")),
+    gather: oneOf("gather", GATHERS, valued("gather")),
+    latency: oneOf("latency", LATENCIES, valued("latency")),
     patience: parsePatience(flag("patience")),
-    dataPlane: oneOf("data-plane", DATA_PLANES, flag("data-plane") ?? "tcp"),
-    dataHost: flag("data-host") ?? "127.0.0.1",
-    replyScope: oneOf("reply-scope", REPLY_SCOPES, flag("reply-scope") ?? "app"),
+    dataPlane: oneOf("data-plane", DATA_PLANES, valued("data-plane")),
+    dataHost: valued("data-host"),
+    replyScope: oneOf("reply-scope", REPLY_SCOPES, valued("reply-scope")),
     pipelines: flag("pipelines"),
-    warmup: parseWarmup(flag("warmup")),
+    warmup: parseWarmup(valued("warmup")),
     awaitModels: namesOf("await-models", flag("await-models")),
-    httpHost: flag("http-host") ?? LOOPBACK,
+    httpHost: valued("http-host"),
     httpPort: optionalPort("http-port", flag("http-port")),
     grpcPort: optionalPort("grpc-port", flag("grpc-port")),
     metricsPort: optionalPort("metrics-port", flag("metrics-port")),
-    metricsHost: flag("metrics-host") ?? "127.0.0.1",
+    metricsHost: valued("metrics-host"),
     allowedHosts: hostsOf("allowed-hosts", flag("allowed-hosts")),
     systemSharedMemory: sharedMemoryOf(flag),
     repositoryToken: flag("repository-token"),
     repositoryCreds: flag("repository-creds"),
     ...accessOf(flag),
     traceQuery: httpAddress("trace-query", flag("trace-query")),
-    epoch: parseEpoch(flag("epoch")),
-    budgetShare: parseBudgetShare(flag("budget-share")),
-    subClustersMin: wholeNumber("sub-clusters-min", flag("sub-clusters-min") ?? "1", 1_024),
-    logLevel: oneOf("log-level", LOG_LEVELS, flag("log-level") ?? "info"),
+    epoch: parseEpoch(valued("epoch")),
+    budgetShare: parseBudgetShare(valued("budget-share")),
+    subClustersMin: wholeNumber("sub-clusters-min", valued("sub-clusters-min"), 1_024),
+    logLevel: oneOf("log-level", LOG_LEVELS, valued("log-level")),
     otlp: flag("otlp"),
+    agentCreds: flag("agent-creds"),
   };
+}
+
+/** The default of an option, which a role that doesn't have the option has too. */
+function defaultOf(name: string): string {
+  const usual = FLAGS.find((spec) => spec.name === name)?.default;
+  assert(usual !== undefined, `--${name} has no default`);
+  return usual;
 }
 
 /** @throws {CommandError} other machines could reach a gateway that requires no key */
@@ -211,31 +238,40 @@ function sharedMemoryOf(flag: (name: string) => string | undefined): boolean {
   throw usageError(`--system-shared-memory with --http-host ${host}: it is for clients of this machine, over loopback`);
 }
 
-function certificateOf(
-  flag: (name: string) => string | undefined,
-  env: NodeJS.ProcessEnv,
-): Pick<RoleOptions, "tlsCert" | "tlsKey"> {
-  const tlsCert = flag("tls-cert") ?? env["TUTTI_TLS_CERT"];
-  const tlsKey = flag("tls-key") ?? env["TUTTI_TLS_KEY"];
+function certificateOf(flag: (name: string) => string | undefined): Pick<RoleOptions, "tlsCert" | "tlsKey"> {
+  const tlsCert = flag("tls-cert");
+  const tlsKey = flag("tls-key");
   if ((tlsCert === undefined) !== (tlsKey === undefined)) throw usageError("--tls-cert and --tls-key go together");
   return { tlsCert, tlsKey };
 }
 
-function parseFlags(
-  roles: readonly Role[],
-  flags: readonly Flag[],
+/**
+ * Parses a role's command line.
+ *
+ * @param more - options of the command itself
+ * @throws {CommandError} listing the flags that there are
+ */
+export function parseRoleFlags(
+  roles: Role | readonly Role[],
   argv: readonly string[],
-): Readonly<Record<string, string>> {
+  more: readonly OptionSpec[] = [],
+): ReadonlyMap<string, string> {
   try {
     const options = Object.fromEntries(
-      flags.map(({ name, value }) => [
+      [...more, ...flagsOf(roles)].map(({ name, value, short }) => [
         name,
-        { type: value === undefined ? ("boolean" as const) : ("string" as const) },
+        {
+          type: value === undefined ? ("boolean" as const) : ("string" as const),
+          ...(short !== undefined && { short }),
+        },
       ]),
     );
-    const { values } = parseArgs({ args: withCurrentNames(argv), options, strict: true, allowPositionals: false });
-    return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
+    const { values } = parseArgs({
+      ...{ args: withCurrentNames(argv), options, strict: true },
+      ...{ allowPositionals: false, allowNegative: true },
+    });
+    return new Map(Object.entries(values).map(([name, value]) => [name, String(value)]));
   } catch (error) {
-    throw usageError(`${(error as Error).message}\nA ${roles.join(",")} takes:\n${roleHelp(roles)}`);
+    throw usageError(`${(error as Error).message}\nA ${[roles].flat().join(",")} takes:\n${roleHelp(roles)}`);
   }
 }

@@ -9,5 +9,5 @@ export { CLUSTER, provideNats, type ServingNats } from "./nats.ts";
 export { PlanWatch } from "./plan-watch.ts";
 export { type RunDirectory } from "./run-directory.ts";
 export { StatusBoard } from "./status-board.ts";
-export { parseUpOptions, type UpFlags, type UpOptions } from "./up-options.ts";
+export { readUpOptions, type UpOptions } from "./up-options.ts";
 export { WarmWatch } from "./warm-watch.ts";

@@ -17,9 +17,20 @@ import {
   parsePort,
 } from "../role/option-values.ts";
 import { parseRoleOptions } from "../role/role-options.ts";
+import { type OptionInForce, placed } from "../options/options-in-force.ts";
+import { LAYOUTS, upFlagsOf } from "./up-flags.ts";
 import { DATA_PLANES, GATHERS, LATENCIES, LOG_LEVELS, PREFERENCES, PROVIDERS } from "../role/role-flags.ts";
 
-/** The flags as commander gives them: texts. */
+/** @throws {CommandError} naming the flag or the place in the file, and what it takes */
+export function readUpOptions(options: readonly OptionInForce[]): UpOptions {
+  try {
+    return parseUpOptions(upFlagsOf(options));
+  } catch (error) {
+    throw placed(error, options);
+  }
+}
+
+/** The values of UP_OPTIONS: texts. */
 export interface UpFlags {
   readonly port?: string;
   readonly nats?: string;
@@ -227,8 +238,6 @@ export function parseUpOptions(flags: UpFlags, gpusHere: () => number = nvidiaGp
     logLevel: oneOf("log-level", LOG_LEVELS, flags.logLevel),
   };
 }
-
-const LAYOUTS = ["node", "spread"] as const;
 
 /** A count of a role's processes selects the layout `spread`. */
 function layoutOf(flags: UpFlags): Pick<UpOptions, "layout" | "nodes"> {
