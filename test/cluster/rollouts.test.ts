@@ -1,5 +1,5 @@
 /** Versions of a model, shares of its requests, ramps and shadows, on whole clusters in virtual time. */
-import { RouteRegistry } from "@tutti/client";
+import { RouteRegistry } from "@tutti/client/registries";
 import type { EngineBatch } from "@tutti/ports/engine";
 import { BUCKET, StatsReported, faultKeys, percentOf, stateOf, subjectsOf } from "@tutti/protocol";
 import { type Micros, micros, millis, seconds } from "@tutti/units";

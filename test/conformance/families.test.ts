@@ -3,7 +3,7 @@
  * (docs/families.md).
  */
 import { readFileSync } from "node:fs";
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import { type Engine, type EngineBatch, type RunOutcome } from "@tutti/ports/engine";
 import { randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
 import { FAMILY_DIFFERENCE, type FamilyMember, FamilyRefusal, likelyFamilies, makeFamily } from "@tutti/admin/families";

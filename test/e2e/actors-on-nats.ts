@@ -23,7 +23,7 @@ import {
   roleInboxPrefix,
   serveNats,
 } from "@tutti/bus-nats";
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry } from "@tutti/client/registries";
 import { NodeClock } from "@tutti/node/clock";
 import { EmulatedEngine } from "@tutti/ports/engine";
 import type { Role } from "@tutti/protocol";

@@ -5,8 +5,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Tutti, connect } from "@tutti/client";
-import { TuttiError } from "@tutti/protocol";
+import { type Tutti, TuttiError, connect } from "@tutti/client";
 import { generateAddOne, generateMlp } from "@tutti/onnx-tools";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TuttiUp } from "./tutti-up.ts";

@@ -2,7 +2,8 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { TuttiError } from "@tutti/protocol";
 import { expect, test } from "vitest";
-import { connectNats, isAtLeast } from "./connect-nats.ts";
+import { isAtLeast } from "./connect-buses.ts";
+import { connectNats } from "./connect-nats.ts";
 import { inboxPrefixOf } from "./credentials.ts";
 import { OutgoingHeaders } from "./nats-delivery.ts";
 

@@ -1,4 +1,4 @@
-import { connectNats, readCredentials } from "@tutti/bus-nats";
+import { connectBuses, readCredentials } from "@tutti/bus-nats";
 import type { InferResult } from "./answer.ts";
 import { type ClientOptions, type InferOptions, TuttiClient } from "./client.ts";
 import type { TensorInput } from "./tensors.ts";
@@ -31,14 +31,14 @@ export interface Tutti {
  */
 export async function connect(options: ConnectOptions): Promise<Tutti> {
   const { servers, credentials, tls, name = "tutti-client", ...client } = options;
-  const nats = await connectNats({
+  const { buses } = await connectBuses({
     servers,
     name,
     inboxPrefix: client.app === undefined ? "_INBOX" : `_INBOX.${client.app}`,
     ...(credentials !== undefined && { credentials: readCredentials(credentials) }),
     ...(tls !== undefined && { tls }),
   });
-  const tutti = new TuttiClient(nats.bulk, client);
+  const tutti = new TuttiClient(buses.bulk, client);
   return {
     infer: (target, inputs, inferOptions) => tutti.infer(target, inputs, inferOptions),
     get inFlight() {
@@ -49,7 +49,7 @@ export async function connect(options: ConnectOptions): Promise<Tutti> {
     },
     async close() {
       tutti.close();
-      await nats.close();
+      await buses.close();
     },
   };
 }

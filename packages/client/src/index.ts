@@ -1,7 +1,6 @@
+/** Everything that the published package exports: a publisher needs no more. `registries.ts` is for operators. */
+export { type ErrorCode, TuttiError, type TuttiErrorOptions } from "@tutti/protocol";
 export * from "./answer.ts";
 export * from "./client.ts";
 export * from "./connect.ts";
-export * from "./families.ts";
-export * from "./model-registry.ts";
-export * from "./route-registry.ts";
 export * from "./tensors.ts";

@@ -1,4 +1,3 @@
-import { rampSteps } from "@tutti/planning/live";
 import {
   BUCKET,
   type ModelSpec,
@@ -23,6 +22,7 @@ import type { Store } from "@tutti/ports/store";
 import { type Instant, type Micros, instant } from "@tutti/units";
 import { readJson, toJson } from "@tutti/wire";
 import { type ListedModel, ModelRegistry } from "./model-registry.ts";
+import { rampSteps } from "./ramp-steps.ts";
 import { deleteEntry, getEntry, listEntries, updateEntry } from "./store-calls.ts";
 
 export interface RolloutOptions {

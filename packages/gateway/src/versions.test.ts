@@ -1,5 +1,5 @@
 /** Versions of a model over the Open Inference Protocol, and their metrics. */
-import { RouteRegistry } from "@tutti/client";
+import { RouteRegistry } from "@tutti/client/registries";
 import { HEADER, threadOf } from "@tutti/protocol";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { GatewayScene, TOKEN, twice } from "./testing/gateway-scene.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { connectNats, readCredentials } from "@tutti/bus-nats";
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry } from "@tutti/client/registries";
 import { LatencyTable } from "@tutti/profile";
 import type { ProfilePoints } from "@tutti/protocol";
 import { micros } from "@tutti/units";

@@ -11,7 +11,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import { type FamilyMember, makeFamily } from "@tutti/admin/families";
 import {
   type ModelConfig,

@@ -1,6 +1,6 @@
 /** One way of serving, measured in a process of its own: reads a MeasuredWork from stdin and prints a Measured. */
 import { readFileSync } from "node:fs";
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import type { Engine, RunOutcome } from "@tutti/ports/engine";
 import { randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
 import { sha256Of } from "@tutti/onnx-tools";

@@ -1,5 +1,6 @@
 /** Checks of a cluster as this machine and these credentials see it. */
-import { type ListedModel, ModelRegistry, TuttiClient } from "@tutti/client";
+import { TuttiClient } from "@tutti/client";
+import { type ListedModel, ModelRegistry } from "@tutti/client/registries";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { TuttiError } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";

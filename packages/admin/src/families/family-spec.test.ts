@@ -1,4 +1,4 @@
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import { type ModelConfig, describeModel, draftModel, generateMlp, splitFamily } from "@tutti/onnx-tools";
 import { type ModelSpec, isModelSpec } from "@tutti/protocol";
 import { expect, test } from "vitest";

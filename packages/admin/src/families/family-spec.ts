@@ -1,5 +1,5 @@
 /** Turns models and the way they are cut into one model that the cluster serves, and its one file. */
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import { type FamilySplit, joinParts } from "@tutti/onnx-tools";
 import {
   type ModelSpec,

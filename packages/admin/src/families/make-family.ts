@@ -1,7 +1,7 @@
 /**
  * Makes one model that serves several models that begin alike, and checks it against each of them (docs/families.md).
  */
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import { type Engine, type EngineBatch, gatherRows } from "@tutti/ports/engine";
 import { constantTensors, openTrial, randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
 import { Family, type FamilySplit, sha256Of } from "@tutti/onnx-tools";

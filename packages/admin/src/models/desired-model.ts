@@ -1,5 +1,5 @@
 /** Builds a model's spec for the cluster from its file, its `config.yaml` and the command's flags. */
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import { type ModelConfig, describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
 import { parse } from "yaml";
 import { CommandError } from "../failure.ts";

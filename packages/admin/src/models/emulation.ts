@@ -1,5 +1,5 @@
 /** `--emulate profiles.yaml`: the README of @tutti/engine has the document's schema. */
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import { type EmulatedProfiles, parseEmulatedProfiles } from "@tutti/ports/engine";
 import { TuttiError } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";

@@ -2,7 +2,7 @@ import { describeModel, draftModel, generateMlp } from "@tutti/onnx-tools";
 import type { ModelSpec } from "@tutti/protocol";
 import { micros } from "@tutti/units";
 import { expect, test } from "vitest";
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry } from "@tutti/client/registries";
 import { InMemoryStore } from "@tutti/ports/store";
 import { endReplaced, familyWish, planFamilies, servedMembers } from "./family-load.ts";
 import { familiesAsJson, renderFamilies } from "./family-table.ts";

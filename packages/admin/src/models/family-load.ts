@@ -2,7 +2,7 @@
  * Decides which models of one load become families, and what changes for models that are already served
  * (docs/families.md).
  */
-import { type ListedModel, type ModelRegistry, modelFile } from "@tutti/client";
+import { type ListedModel, type ModelRegistry, modelFile } from "@tutti/client/registries";
 import type { FamilyMember, MadeFamily } from "../families/index.ts";
 import { NAME_LENGTH_MAX, isName } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";

@@ -1,5 +1,5 @@
 /** `tutti models --families`: the parts that families share. */
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import type { ModelSpec } from "@tutti/protocol";
 import { formatDuration } from "@tutti/units";
 import { renderTable } from "../table.ts";

@@ -1,7 +1,7 @@
 /** A folder of models in Triton's layout, `name/1/model.onnx`, with an optional `name/config.yaml`. */
 import { readFile, readdir, stat } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import type { ModelConfig } from "@tutti/onnx-tools";
 import { isName } from "@tutti/protocol";
 import { parse } from "yaml";

@@ -1,4 +1,4 @@
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import { type ProfilePoints, threadName } from "@tutti/protocol";
 import { type Instant, formatDuration, micros } from "@tutti/units";
 import { renderTable } from "../table.ts";

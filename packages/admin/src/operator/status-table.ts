@@ -1,5 +1,5 @@
 /** `tutti status`: each model's request rates, each accelerator's utilization, and the leading rankers. */
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import { DEFAULT_SUB_CLUSTER, type Route, type StatsReported } from "@tutti/protocol";
 import { actorToken, modelNumberOf } from "@tutti/units";
 import { routeLines } from "../rollout/rollout-text.ts";

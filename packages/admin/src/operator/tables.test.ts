@@ -1,4 +1,4 @@
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import type { AgentAnswered, Heartbeat, Role, StatsReported } from "@tutti/protocol";
 import { type GpuId, type Instant, actorKey, actorToken, threadId } from "@tutti/units";
 import { beforeEach, expect, test } from "vitest";

@@ -3,7 +3,7 @@
  * repeatedly.
  */
 import type { Bus } from "@tutti/ports/bus";
-import { ModelRegistry, RouteRegistry } from "@tutti/client";
+import { ModelRegistry, RouteRegistry } from "@tutti/client/registries";
 import type { Store } from "@tutti/ports/store";
 import type { AgentAnswered } from "@tutti/protocol";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";

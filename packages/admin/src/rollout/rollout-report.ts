@@ -1,4 +1,4 @@
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import { type Route, type StatsReported, percentOf, publicNameOf, stateOf } from "@tutti/protocol";
 import { modelNumberOf } from "@tutti/units";
 import { type ClusterView, latestOf, rateOf } from "../operator/cluster-view.ts";

@@ -1,4 +1,4 @@
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import { type Route, percentOf, publicNameOf, stateOf, versionsOf } from "@tutti/protocol";
 import { formatDuration, micros } from "@tutti/units";
 import { renderTable } from "../table.ts";

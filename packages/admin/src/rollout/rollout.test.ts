@@ -1,4 +1,4 @@
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import { type Route, type RouteState, type StatsReported, withPercent } from "@tutti/protocol";
 import { type Instant, actorKey, instant, micros, threadId } from "@tutti/units";
 import { expect, test } from "vitest";

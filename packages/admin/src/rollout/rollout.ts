@@ -1,5 +1,5 @@
 /** `tutti rollout`: changes, follows and shows how requests are shared between a model's versions. */
-import { ModelRegistry, RouteRegistry } from "@tutti/client";
+import { ModelRegistry, RouteRegistry } from "@tutti/client/registries";
 import { type Route, publicNameOf, stateOf } from "@tutti/protocol";
 import { stepTime } from "@tutti/planning/live";
 import type { Store } from "@tutti/ports/store";

@@ -1,7 +1,8 @@
 /** Turns a mix into requests: model descriptions from the cluster, inputs read or drawn, and encoded once. */
 import { HttpTarget, type LoadStream, NatsTarget, type Target, oipBody } from "@tutti/bench";
 import type { NatsConnection } from "@tutti/bus-nats";
-import { ModelRegistry, toWire } from "@tutti/client";
+import { toWire } from "@tutti/client";
+import { ModelRegistry } from "@tutti/client/registries";
 import { type ModelSpec, type Tensor, type TensorSpec, isDataType } from "@tutti/protocol";
 import { type Micros, parseDuration } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";

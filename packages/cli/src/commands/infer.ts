@@ -1,4 +1,5 @@
-import { type InferResult, ModelRegistry, TuttiClient, type TensorValue, askedSpec, tensorValue } from "@tutti/client";
+import { type InferResult, TuttiClient, type TensorValue, tensorValue } from "@tutti/client";
+import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { initialState } from "@tutti/onnx-tools";
 import { type ErrorCode, type ModelSpec, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
 import { CommandError, usageError } from "@tutti/admin";

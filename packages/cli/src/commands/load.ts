@@ -1,4 +1,4 @@
-import { type DesiredModel, type ListedModel, type ModelFiles, ModelRegistry } from "@tutti/client";
+import { type DesiredModel, type ListedModel, type ModelFiles, ModelRegistry } from "@tutti/client/registries";
 import type { ModelConfig } from "@tutti/onnx-tools";
 import { type ModelStatus, isModelName, sharesProblem, splitModelName, versionName } from "@tutti/protocol";
 import { EXIT, usageError } from "@tutti/admin";

@@ -1,4 +1,4 @@
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry } from "@tutti/client/registries";
 import { CommandError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { familiesAsJson, renderFamilies, modelsAsJson, renderModels } from "@tutti/admin/model-tables";

@@ -1,4 +1,4 @@
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry } from "@tutti/client/registries";
 import { type PipelineSpec, planBudgets } from "@tutti/pipelines";
 import type { ProfilePoints } from "@tutti/protocol";
 import { formatDuration, micros } from "@tutti/units";

@@ -1,4 +1,4 @@
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry } from "@tutti/client/registries";
 import { CommandError, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import type { InterferenceFlags } from "../interference/command.ts";

@@ -1,4 +1,4 @@
-import { ModelRegistry, RouteRegistry, variantsOf } from "@tutti/client";
+import { ModelRegistry, RouteRegistry, variantsOf } from "@tutti/client/registries";
 import { CommandError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 

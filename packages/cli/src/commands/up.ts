@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { type ListedModel, ModelRegistry } from "@tutti/client";
+import { type ListedModel, ModelRegistry } from "@tutti/client/registries";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { type PlanReport, ScalingAdvised, StatsReported, subjectsOf } from "@tutti/protocol";
 import { FrameReader } from "@tutti/wire";

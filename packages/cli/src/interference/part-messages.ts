@@ -1,5 +1,5 @@
 /** Messages between the measuring process and the process of a part. */
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 
 export type PartOrder =
   | { readonly kind: "load"; readonly model: DesiredModel; readonly path: string }

@@ -1,5 +1,5 @@
 /** Latencies of models on halves of accelerators, for `tutti up --divide`. */
-import type { DesiredModel } from "@tutti/client";
+import type { DesiredModel } from "@tutti/client/registries";
 import { latencyOnPart } from "@tutti/host/parts";
 import type { DivisibleModels } from "@tutti/host/up";
 import { WHOLE } from "@tutti/planning";

@@ -1,5 +1,5 @@
 /** Triton's model repository over the cluster's: models come with the request that loads them, or are there already. */
-import { ModelRegistry, RouteRegistry } from "@tutti/client";
+import { ModelRegistry, RouteRegistry } from "@tutti/client/registries";
 import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
 import { type ModelSpec, TuttiError, isName } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";

@@ -4,7 +4,7 @@
  */
 import { type Actor, type ActorConfig, type ActorPorts, ActorRuntime } from "@tutti/actors";
 import { type Delivery, type InMemoryBus, InMemoryNetwork } from "@tutti/ports/bus";
-import { type DesiredModel, ModelRegistry } from "@tutti/client";
+import { type DesiredModel, ModelRegistry } from "@tutti/client/registries";
 import type { Clock } from "@tutti/ports/clock";
 import {
   BUCKET,

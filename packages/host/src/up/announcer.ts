@@ -1,5 +1,5 @@
 /** Terminal output of `tutti up`: lines for people, or one JSON object a line for programs. */
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import { modelsAsJson, renderModels } from "@tutti/admin/model-tables";
 import type { Reading } from "./status-board.ts";
 import { renderStatus } from "./status-line.ts";

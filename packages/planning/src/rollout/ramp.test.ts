@@ -1,7 +1,7 @@
 import { instant, seconds } from "@tutti/units";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { type RampInForce, type RampSeen, judgeRamp, rampSteps, stepTime } from "./ramp.ts";
+import { type RampInForce, type RampSeen, judgeRamp, stepTime } from "./ramp.ts";
 
 const at = (s: number) => instant(1e15 + s * 1e6);
 const RAMP: RampInForce = {
@@ -9,14 +9,6 @@ const RAMP: RampInForce = {
   ...{ badMax: 0.01, mismatchMax: 0 },
 };
 const FINE: RampSeen = { good: 1_000, bad: 0, compared: 10, mismatched: 0, serves: true, givenUp: "" };
-
-test("shares grow from small ones to the goal, and shrink the same way back", () => {
-  expect(rampSteps(0, 100)).toEqual([1, 2, 5, 10, 25, 50, 75, 100]);
-  expect(rampSteps(10, 60)).toEqual([25, 50, 60]);
-  expect(rampSteps(100, 0)).toEqual([75, 50, 25, 10, 5, 2, 1, 0]);
-  expect(rampSteps(30, 30)).toEqual([30]);
-  expect(rampSteps(0, 0.5)).toEqual([0.5]);
-});
 
 test("each step is in force for its part of the time, and after the last one it is done (RA1)", () => {
   expect(stepTime(RAMP)).toBe(10_000_000);

@@ -41,16 +41,6 @@ export type RampVerdict =
 
 /** Fewest bad requests that turn a rollout back (RA3). */
 const BAD_LEAST = 3;
-const UP = [1, 2, 5, 10, 25, 50, 75] as const;
-
-/**
- * Shares from `from` (excluded) to `to`, small ones first, since the first requests tell most. Downwards the order is
- * reversed.
- */
-export function rampSteps(from: number, to: number): number[] {
-  const between = UP.filter((percent) => percent > Math.min(from, to) && percent < Math.max(from, to));
-  return [...(to >= from ? between : between.toReversed()), to];
-}
 
 /** Time that each step is in force. */
 export const stepTime = ({ over, steps }: Pick<RampInForce, "over" | "steps">): Micros =>
