@@ -93,6 +93,10 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "tutti config print -f tutti.yaml --json             of tutti up",
     "tutti config print run executor -f tutti.yaml --gpus 1",
   ],
+  version: [
+    "tutti version                                       of all parts, and whether they fit together",
+    "tutti version --json                                for a program",
+  ],
   doctor: [
     "tutti doctor                                        this machine, and the cluster that runs here",
     "tutti doctor --nats nats://10.0.0.1:4222 --creds creds/admin.nk",

@@ -6,13 +6,17 @@ import { withCurrentNames } from "@tutti/host";
 async function main(argv: readonly string[]): Promise<void> {
   const program = createProgram();
   try {
-    await program.parseAsync(withCurrentNames(argv), { from: "user" });
+    await program.parseAsync(withCurrentNames(withoutVersionFlag(argv)), { from: "user" });
   } catch (error) {
     // commander has already printed its own errors (and help); they count as wrong usage.
     if (isUsage(error)) process.exitCode = error.exitCode === 0 ? 0 : 2;
     else report(error, argv.includes("--json"));
   }
 }
+
+/** `tutti --version` is the command `tutti version`, by the name under which every program has it. */
+const withoutVersionFlag = ([first, ...rest]: readonly string[]): string[] =>
+  first === undefined ? [] : [first === "--version" || first === "-V" ? "version" : first, ...rest];
 
 const isUsage = (error: unknown): error is { readonly exitCode: number } =>
   error instanceof Error && "code" in error && String(error.code).startsWith("commander.");

@@ -24,7 +24,7 @@ export function createProgram(): Command {
     .description(
       "Serves DNN inference under latency SLOs over NATS, with the largest batches that still meet every deadline.",
     )
-    .version("0.1.0")
+    .option("-V, --version", "print the versions, as `tutti version` does")
     .enablePositionalOptions()
     .exitOverride() // before the commands are added, which inherit it
     .showHelpAfterError("(--help says more)")
@@ -47,6 +47,7 @@ export function createProgram(): Command {
   addConfig(program);
   addDoctor(program, toCluster);
   addCompletion(program);
+  addVersion(program);
   addExamples(program);
   return program;
 }
@@ -59,6 +60,15 @@ const toCluster = (command: Command): Command =>
     .option("--tls-ca <file>", "speak TLS, with servers whose certificates this authority has signed")
     .option("--cluster <name>", "which cluster")
     .option("--json", "print JSON");
+
+function addVersion(program: Command): void {
+  program
+    .command("version")
+    .description("print the versions of tutti, Node, nats-server, onnxruntime and the project's @tutti/client")
+    .option("--json", "print JSON")
+    .addHelpText("after", "\nExit code 1: they don't fit together, and a line on stderr says which.")
+    .action(async (options) => (await import("./commands/version.ts")).version(options));
+}
 
 function addUp(program: Command): void {
   const command = program

@@ -5,3 +5,4 @@ export { PROVIDERS, type Provider, isProvider } from "./provider.ts";
 export { randomBatch, type RandomBatchOptions } from "./random-batch.ts";
 export { type NoteOptions, type RunNote, notePath, notesLeft } from "./run-note.ts";
 export { type Trial, openTrial } from "./trial.ts";
+export { ONNXRUNTIME_WANTED } from "./wanted.ts";

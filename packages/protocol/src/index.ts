@@ -13,6 +13,7 @@ export * from "./node-roles.ts";
 export * from "./placement.ts";
 export * from "./plan-report.ts";
 export * from "./rare-messages.ts";
+export { TUTTI_RELEASE } from "./release.ts";
 export * from "./route.ts";
 export * from "./run-times.ts";
 export { type Schema, type Static, schema } from "./schema.ts";

@@ -7,6 +7,7 @@ import {
   type Role,
   StatsReported,
   type Subjects,
+  TUTTI_RELEASE,
   subjectsOf,
 } from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
@@ -113,7 +114,7 @@ export class ActorRuntime {
       bus.announce({
         name: this.#options.role,
         id: actorToken(key),
-        version: "0.1.0",
+        version: TUTTI_RELEASE,
         description: `Tutti ${this.#options.role}`,
         metadata: { cluster: this.#config.cluster, host: this.#config.host, pid: String(this.#config.pid) },
         stats: () => this.#options.stats().figures,

@@ -7,6 +7,7 @@ import { type Finding, exitCodeOf, renderFindings } from "./finding.ts";
 import { judgeMachine, judgeTimers } from "./machine.ts";
 import { measureTimers, readMachine } from "./machine-probe.ts";
 import { lookAtServer } from "./nats-server.ts";
+import { judgeParts, readParts } from "./parts.ts";
 import { descendants, lookAtPorts } from "./ports.ts";
 import { tryProviders } from "./providers.ts";
 
@@ -34,9 +35,10 @@ async function examine(options: ClusterOptions, waitMs: number): Promise<Finding
   const ours = (await livingClusters(runRoot())).map(({ pid }) => pid);
   const machine = [...judgeMachine(readMachine(runRoot())), judgeTimers(timers, loopP99Us)];
   const server = await lookAtServer();
+  const parts = judgeParts(await readParts());
   const ports = await lookAtPorts(descendants(ours));
   const cluster = await clusterFindings(options, waitMs);
-  return [...machine, server, ...ports, ...(await tryProviders()), ...cluster];
+  return [...machine, server, parts, ...ports, ...(await tryProviders()), ...cluster];
 }
 
 /** Examines a named cluster, or one that runs here; without either there is no complaint. */

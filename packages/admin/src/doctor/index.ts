@@ -1,1 +1,2 @@
 export { doctor } from "./doctor.ts";
+export { type Parts, mismatchesOf, readParts } from "./parts.ts";

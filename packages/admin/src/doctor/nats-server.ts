@@ -1,7 +1,7 @@
 /** Checks the nats-server that `tutti up` would start. */
-import { execFile } from "node:child_process";
 import { SERVER_VERSION_MIN, findNatsServer, isAtLeast } from "@tutti/bus-nats";
 import type { Finding } from "./finding.ts";
+import { versionOfServer } from "./parts.ts";
 
 const check = "nats-server";
 const NEXT = "`npm run setup` brings one; TUTTI_NATS_SERVER names one";
@@ -29,8 +29,5 @@ export async function lookAtServer(): Promise<Finding> {
     const why = "Everything that actors say to each other goes through one. A cluster elsewhere needs none here.";
     return { check, state: "warn", found: (error as Error).message.split(":")[0]!, why, next: NEXT };
   }
-  const said = await new Promise<string>((resolve) =>
-    execFile(path, ["--version"], { timeout: 10_000 }, (_, stdout, stderr) => resolve(stdout + stderr)),
-  );
-  return judgeServer(path, /(\d+\.\d+\.\d+)/.exec(said)?.[1]);
+  return judgeServer(path, await versionOfServer(path));
 }

@@ -2,8 +2,7 @@
  * The OpenAPI document of the HTTP interface. Its paths are generated from the router's, so that both have the same.
  */
 import { MEDIA_TYPES } from "@tutti/onnx-tools";
-import { DATA_TYPES, ERROR_STATUS, RANK_MAX, TENSORS_MAX } from "@tutti/protocol";
-import { SERVER_VERSION } from "../oip/model-descriptions.ts";
+import { DATA_TYPES, ERROR_STATUS, RANK_MAX, TENSORS_MAX, TUTTI_RELEASE } from "@tutti/protocol";
 import { type Operation, ROUTES } from "./routes.ts";
 
 interface OperationText {
@@ -223,7 +222,7 @@ export function openApi(): Schema {
     openapi: "3.1.0",
     info: {
       title: "Tutti",
-      version: SERVER_VERSION,
+      version: TUTTI_RELEASE,
       summary:
         "The Open Inference Protocol, its binary tensor extension, and what Tutti adds: SLOs, applications and typed refusals",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },

@@ -5,13 +5,13 @@ import {
   type DescribedTensor,
   type ModelSpec,
   type PipelineReport,
+  TUTTI_RELEASE,
   type TensorSpec,
   publicNameOf,
 } from "@tutti/protocol";
 import { hasRows, maxRowsOf } from "./batch-rows.ts";
 
 export const SERVER_NAME = "tutti";
-export const SERVER_VERSION = "0.1.0";
 export const EXTENSIONS = [
   ...(["binary_tensor_data", "classification", "model_configuration", "model_repository", "parameters"] as const),
   ...(["schedule_policy", "sequence", "statistics"] as const),
@@ -22,7 +22,7 @@ export const isServed = ({ status, lease }: CatalogModel): boolean => status?.st
 /** @param more - extensions that this gateway was started with */
 export const serverMetadata = (more: readonly string[]) => ({
   name: SERVER_NAME,
-  version: SERVER_VERSION,
+  version: TUTTI_RELEASE,
   extensions: [...EXTENSIONS, ...more],
 });
 
