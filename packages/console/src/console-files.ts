@@ -4,9 +4,10 @@
  */
 import { readFile, readdir, stat } from "node:fs/promises";
 import { extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 /** Folder of the build, beside the other results of the set-up. */
-export const BUILT_FOLDER = join(import.meta.dirname, "../../../.tutti/console/page");
+export const BUILT_FOLDER = fileURLToPath(new URL("../../../.tutti/console/page", import.meta.url));
 
 export interface ConsoleFile {
   readonly status: number;

@@ -1,6 +1,7 @@
 /** Tests which execution providers work here. Each runs in its own process, since a bad driver crashes its process. */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { PROVIDERS, type Provider } from "@tutti/engine-onnx";
 import type { Finding } from "./finding.ts";
 
@@ -41,7 +42,7 @@ export async function tryProviders(): Promise<Finding[]> {
 function tryProvider(provider: Provider): Promise<Trouble> {
   return new Promise((resolve) => {
     const options = { timeout: TRY_MS, killSignal: "SIGKILL" } as const;
-    execFile(process.execPath, [PROBE.pathname, provider], options, (error, stdout) => {
+    execFile(process.execPath, [fileURLToPath(PROBE), provider], options, (error, stdout) => {
       if (error === null) resolve(undefined);
       else if (stdout.trim() !== "") resolve(stdout.trim());
       else

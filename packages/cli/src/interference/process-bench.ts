@@ -10,6 +10,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { WHOLE } from "@tutti/planning";
 import { CommandError } from "@tutti/admin";
 import type { LoadableModel } from "@tutti/admin/models";
@@ -138,7 +139,7 @@ class PartProcess {
 
   constructor(part: Part, machine: Machine) {
     const { prefix, env, threads } = launchOf(part, machine);
-    const script = join(import.meta.dirname, "part-process.ts");
+    const script = fileURLToPath(new URL("./part-process.ts", import.meta.url));
     const args = [...prefix, process.execPath, script, machine.provider, String(threads), String(part.size)];
     this.#name = `the part of ${part.size} %`;
     this.#waiting = Promise.withResolvers();

@@ -1,5 +1,5 @@
 /** The Open Inference Protocol over gRPC. */
-import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import {
   type GrpcObject,
   type Metadata,
@@ -65,7 +65,7 @@ interface Asked {
   readonly peer: () => string;
 }
 
-const PROTO = join(import.meta.dirname, "open-inference.proto");
+const PROTO = fileURLToPath(new URL("./open-inference.proto", import.meta.url));
 const SERVICE = "inference.GRPCInferenceService";
 
 const protocolDefinition = (): PackageDefinition =>

@@ -2,6 +2,8 @@
  * Converts pictures and sounds into tensors, on threads of their own. Decoding takes tens of milliseconds, in which no
  * other request would be answered.
  */
+import { basename, dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { CancelSignal } from "@tutti/client";
 import type { MediaInput } from "@tutti/onnx-tools";
 import { WorkerSteps } from "@tutti/node/steps";
@@ -11,7 +13,8 @@ import { decodeTensors, encodeTensors } from "@tutti/wire";
 
 /** Pictures and sounds that wait for a thread; beyond, OVERLOADED. */
 export const MEDIA_WAITING_MAX = 64;
-const FUNCTION = "./media-steps.ts#toTensors";
+const MODULE = fileURLToPath(new URL("./media-steps.ts", import.meta.url));
+const FUNCTION = `./${basename(MODULE)}#toTensors`;
 
 export interface MediaBody {
   readonly model: string;
@@ -88,7 +91,7 @@ export class MediaBodies {
   #running(): Promise<WorkerSteps> {
     if (this.#isClosed) throw new TuttiError("TUTTI_UNAVAILABLE", "the gateway is stopping");
     this.#steps ??= WorkerSteps.start({
-      folder: import.meta.dirname,
+      folder: dirname(MODULE),
       functions: [FUNCTION],
       waitingMax: this.#waitingMax,
     }).catch((cause: unknown) => {

@@ -1,5 +1,5 @@
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Role } from "@tutti/protocol";
 
 /** Roles whose processes hold inputs. */
@@ -56,6 +56,6 @@ export const processArguments = (roles: readonly Role[], cores: number = availab
   ...(roles.some((role) => HOLDERS.has(role)) ? LARGE_HEAP : []),
   ...EARLY_OPTIMISATION,
   ...(decides(roles) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : cores <= FEW_CORES ? [ONE_HELPER] : []),
-  join(import.meta.dirname, "../../../../services/node/src/main.ts"),
+  fileURLToPath(new URL("../../../../services/node/src/main.ts", import.meta.url)),
   roles.join(","),
 ];
