@@ -1,0 +1,80 @@
+/** Starts a prepared command under the right Node. The launcher stays its parent: signals and the exit code pass. */
+import { spawn } from "node:child_process";
+import { constants } from "node:os";
+import { join } from "node:path";
+import { bringJaeger, findJaeger } from "../jaeger/jaeger.mjs";
+import { thisHost } from "./host.mjs";
+import { withLock } from "./lock.mjs";
+import { bringNatsServer, findNatsServer, rememberNatsServer } from "./nats-server.mjs";
+import { withCompileCache, withNodeFirst } from "./node-runtime.mjs";
+import { say, SetupError } from "./progress.mjs";
+
+/**
+ * @typedef {{ node: string, natsServer: import("./nats-server.mjs").NatsServer | undefined }} Ready
+ * @typedef {{ ready: Ready, state: string, script: string, args: string[], env?: Record<string, string> }} Launch
+ */
+
+/** @param {import("./host.mjs").Host} host @param {string} state */
+export async function natsServerFor(host, state) {
+  const found = (await findNatsServer(host, state)) ?? (await bringNatsServer(host, state));
+  rememberNatsServer(state, found);
+  return found;
+}
+
+/** @param {{ pid: number } | undefined} owner - of the lock */
+export const sayWaiting = (owner) => say(`waiting for another setup (process ${owner?.pid ?? "just starting"})`);
+
+/**
+ * Finds or brings an optional program; where neither works, the reason is printed.
+ *
+ * @template Had
+ * @param {string} state
+ * @param {string} name
+ * @param {(host: import("./host.mjs").Host, state: string) => Had | undefined} find
+ * @param {(host: import("./host.mjs").Host, state: string) => Promise<Had>} bring
+ * @returns {Promise<Had | undefined>}
+ */
+export async function orNone(state, name, find, bring) {
+  const host = thisHost();
+  try {
+    const found = find(host, state);
+    return found ?? (await withLock(join(state, `${name}.lock`), async () => find(host, state) ?? bring(host, state)));
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    say(error.message);
+    return undefined;
+  }
+}
+
+/**
+ * Node's flags. The process that supervises a cluster allocates little: a young generation of full size would only take
+ * memory.
+ *
+ * @param {string[]} args
+ */
+const nodeFlags = (args) => (args[0] === "up" ? ["--max-semi-space-size=2", "--expose-gc"] : []);
+
+/** @param {Launch} launch */
+export async function launch({ ready, state, script, args, env: own = {} }) {
+  const env = { ...withCompileCache(withNodeFirst(process.env, ready.node), state), ...own };
+  if (ready.natsServer !== undefined) env["TUTTI_NATS_SERVER"] = ready.natsServer.path;
+  // Without a Jaeger the system runs without it, and says so itself.
+  const jaeger = args.includes("--jaeger") ? await orNone(state, "jaeger", findJaeger, bringJaeger) : undefined;
+  if (jaeger !== undefined) env["TUTTI_JAEGER"] = jaeger.path;
+  const child = spawn(ready.node, [...nodeFlags(args), script, ...args], { stdio: "inherit", env });
+  child.on("error", (error) => fail(error));
+  // Ctrl-C at a terminal reaches the child without us; forwarded, it would count as a second Ctrl-C, which means "hurry
+  // up".
+  const forward = (/** @type {NodeJS.Signals} */ signal) => {
+    if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
+  };
+  for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) process.on(signal, forward);
+  child.on("exit", (code, signal) => process.exit(signal === null ? (code ?? 1) : 128 + constants.signals[signal]));
+}
+
+/** @param {unknown} error @returns {never} */
+export function fail(error) {
+  if (error instanceof SetupError) say(error.message);
+  else console.error(error);
+  process.exit(1);
+}
