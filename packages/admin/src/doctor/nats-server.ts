@@ -4,7 +4,7 @@ import type { Finding } from "./finding.ts";
 import { versionOfServer } from "./parts.ts";
 
 const check = "nats-server";
-const NEXT = "`npm run setup` brings one; TUTTI_NATS_SERVER names one";
+const NEXT = "`tutti up` brings one; TUTTI_NATS_SERVER names one";
 
 /** @param version - output of `nats-server --version`; undefined: it did not answer */
 export function judgeServer(path: string, version: string | undefined): Finding {
