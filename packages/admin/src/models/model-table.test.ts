@@ -1,4 +1,4 @@
-import type { ListedModel } from "@tutti/client";
+import type { ListedModel } from "@tutti/client/registries";
 import { type ModelSpec, type ModelStatus } from "@tutti/protocol";
 import { type Instant, millis } from "@tutti/units";
 import { expect, test } from "vitest";
