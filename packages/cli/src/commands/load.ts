@@ -14,9 +14,11 @@ import {
   readModelFile,
 } from "@tutti/admin/models";
 import { modelsAsJson, renderModels } from "@tutti/admin/model-tables";
+import { readModelSources } from "@tutti/host/up";
 import { readSamples } from "../present/samples.ts";
 
 export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
+  readonly demo?: boolean;
   readonly slo?: string;
   readonly maxBatch?: string;
   readonly patience?: string;
@@ -42,8 +44,10 @@ export async function load(paths: readonly string[], given: LoadCommandOptions):
   if (!(timeoutMs > 0)) throw usageError(`--timeout ${options.timeout}: a number of seconds`);
   if (paths.length > 1 && (options.name ?? version) !== undefined)
     throw usageError("--name and --version are of one model: give one file");
+  if (paths.length === 0 && options.demo !== true) throw usageError("name files or folders of models, or --demo");
   const wish = familyWish(options);
-  const loadable = (await Promise.all(paths.map((path) => readModels(path, options)))).flat();
+  const named = (await Promise.all(paths.map((path) => readModels(path, options)))).flat();
+  const loadable = [...named, ...(options.demo === true ? await readDemo() : [])];
   const say = (text: string): void => void (options.json !== true && process.stderr.write(`${text}\n`));
   await withCluster({ ...options, name: "tutti-load" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);
@@ -93,6 +97,9 @@ function versionOf(options: LoadCommandOptions): LoadCommandOptions {
     throw usageError(`version ${wanted}: letters, digits, "-" and "_" only`);
   return { ...rest, ...(name !== undefined && { name }), ...(wanted !== undefined && { version: wanted }) };
 }
+
+const readDemo = async (): Promise<LoadableModel[]> =>
+  (await readModelSources({ demo: true, emulate: undefined, models: undefined })).models;
 
 async function readModels(path: string, options: LoadCommandOptions): Promise<LoadableModel[]> {
   const flags = flagsOf(options);

@@ -1,11 +1,12 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
-import { tmpdir, userInfo } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { HostBus, LinkSwitch } from "@tutti/ports/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
 import { type LinkChannel, type LinkEnds, type LinkIdentity, LinkListener, connectLink } from "@tutti/pull-tcp";
 import { processLives } from "./process-lives.ts";
+import { userId } from "./user-id.ts";
 
 /** Maximum number of known processes of the host. */
 const PEERS_MAX = 1_024;
@@ -134,10 +135,10 @@ export class HostLinks {
 
 /** A folder that only this user can enter (UNIX-2), without the sockets of ended processes. */
 function linksFolder(): string {
-  const folder = process.env[LINKS_VARIABLE] ?? join(tmpdir(), `tutti-${userInfo().uid}`, "links");
+  const folder = process.env[LINKS_VARIABLE] ?? join(tmpdir(), `tutti-${userId()}`, "links");
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { uid, mode } = statSync(folder);
-  if (uid !== userInfo().uid) throw new Error(`${folder} belongs to another user`);
+  if (uid !== userId()) throw new Error(`${folder} belongs to another user`);
   if ((mode & 0o077) !== 0) chmodSync(folder, 0o700);
   for (const name of readdirSync(folder)) {
     const pid = Number(/^(\d+)-/.exec(name)?.[1]);

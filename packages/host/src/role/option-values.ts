@@ -116,6 +116,19 @@ export function parsePort(name: string, text: string): number {
   throw usageError(`--${name} ${text}: a port from 0 to 65535`);
 }
 
+export interface HostPort {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Parses `8003`, which is on loopback, `0.0.0.0:8003` and `[::]:8003`. */
+export function parseHostPort(name: string, text: string | undefined): HostPort | undefined {
+  if (text === undefined || text === "") return undefined;
+  const [, address = LOOPBACK, port = ""] = /^(?:(.+):)?(\d+)$/.exec(text) ?? [];
+  if (port !== "") return { host: address.replace(/^\[(.+)\]$/, "$1"), port: parsePort(name, port) };
+  throw usageError(`--${name} ${text}: a port, or an address with one, such as 0.0.0.0:8003`);
+}
+
 export const optionalPort = (name: string, text: string | undefined): number | undefined =>
   text === undefined ? undefined : parsePort(name, text);
 

@@ -310,6 +310,12 @@ export const FLAGS: readonly Flag[] = [
     text: "where traces go, such as http://127.0.0.1:4318",
     otherwise: "nowhere",
   },
+  {
+    name: "health",
+    value: "[host:]port",
+    roles: EVERY,
+    text: "answer GET /live and GET /ready there, for the probes of Docker or Kubernetes (default: TUTTI_HEALTH, else nowhere)",
+  },
 ];
 
 export function roleHelp(roles: Role | readonly Role[]): string {

@@ -64,3 +64,12 @@ test("values that make no sense are refused by the name of their flag", () => {
     expect(() => parseRoleOptions("executor", flags, {})).toThrow(flags[0]);
   expect(() => parseRoleOptions("ingress", ["--cluster", "a.b"], {})).toThrow(/--cluster a.b/);
 });
+
+test("probes are answered where the flag or the environment says, on loopback without an address", () => {
+  const health = (argv: string[], env = {}) => parseRoleOptions("executor", argv, env).health;
+  expect(health([])).toBeUndefined();
+  expect(health(["--health", "8003"])).toEqual({ host: "127.0.0.1", port: 8003 });
+  expect(health([], { TUTTI_HEALTH: "0.0.0.0:8003" })).toEqual({ host: "0.0.0.0", port: 8003 });
+  expect(health(["--health", "[::]:0"])).toEqual({ host: "::", port: 0 });
+  for (const bad of ["tutti", "a:b", "70000"]) expect(() => health(["--health", bad])).toThrow(/--health/);
+});

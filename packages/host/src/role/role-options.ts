@@ -1,13 +1,14 @@
 /**
  * The command line of a role: one table for `services/*`, `tutti run` and `tutti up`, which writes such command lines.
  */
-import { tmpdir, userInfo } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Role } from "@tutti/protocol";
 import { type GpuId, type Micros, assert } from "@tutti/units";
 import { usageError } from "@tutti/admin";
 import {
+  type HostPort,
   type Jitter,
   type PolicyChoice,
   hostsOf,
@@ -20,6 +21,7 @@ import {
   parseBudgetShare,
   parseEpoch,
   parseGpus,
+  parseHostPort,
   parseJitter,
   parseMemory,
   parsePatience,
@@ -43,6 +45,7 @@ import {
 } from "./role-flags.ts";
 import { type OptionSpec } from "../options/option-spec.ts";
 import { type OptionInForce, type Said, optionsInForce, placed, valuesOf } from "../options/options-in-force.ts";
+import { userId } from "./user-id.ts";
 import { withCurrentNames } from "../renamed-flags.ts";
 
 export interface RoleOptions {
@@ -127,6 +130,8 @@ export interface RoleOptions {
   readonly otlp: string | undefined;
   /** `tutti run`: credentials of the agent that keeps the process. */
   readonly agentCreds: string | undefined;
+  /** Where probes are answered; undefined: nowhere. */
+  readonly health: HostPort | undefined;
 }
 
 /** @throws {CommandError} naming the flag and its valid values */
@@ -171,7 +176,7 @@ function fromValues(values: ReadonlyMap<string, string>): RoleOptions {
     memory: parseMemory(flag("memory")),
     threads: wholeNumber("threads", valued("threads"), 64),
     part: wholeNumber("part", valued("part"), 100),
-    state: flag("state") ?? join(tmpdir(), `tutti-${userInfo().uid}`),
+    state: flag("state") ?? join(tmpdir(), `tutti-${userId()}`),
     policy: parsePolicy(valued("policy")),
     prefer: oneOf("prefer", PREFERENCES, valued("prefer")),
     gather: oneOf("gather", GATHERS, valued("gather")),
@@ -200,6 +205,7 @@ function fromValues(values: ReadonlyMap<string, string>): RoleOptions {
     logLevel: oneOf("log-level", LOG_LEVELS, valued("log-level")),
     otlp: flag("otlp"),
     agentCreds: flag("agent-creds"),
+    health: parseHostPort("health", flag("health")),
   };
 }
 

@@ -24,6 +24,7 @@ import { EXIT, explain } from "@tutti/admin";
 import { HostLinks, type HostLinksOptions } from "./host-links.ts";
 import { helpersGiveWay } from "./helper-threads.ts";
 import { processLives } from "./process-lives.ts";
+import { answerProbes } from "./probes.ts";
 import { COLLECT_ALONE, decides } from "./process-arguments.ts";
 import { HEARTBEAT_EVERY, IDLE_HEARTBEAT_EVERY, PEER_TIMEOUT } from "./role-defaults.ts";
 import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
@@ -116,7 +117,13 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
   const { log } = telemetry;
   // Exit at once until the actors run; then `endInOrder` takes over.
   process.on("disconnect", exitNow);
+  let unready = (): string | undefined => "waiting for a NATS server";
+  if (options.health !== undefined) {
+    const onError = (error: Error): void => log.warn({ error: error.message }, "can't answer probes");
+    answerProbes(options.health, { unready: () => unready(), onError });
+  }
   const nats = await connect(roles, options, telemetry);
+  unready = () => "starting";
   let clockErrorUs = 0;
   const clock = new NodeClock({
     onSkew: (error) => {
@@ -162,6 +169,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
   );
   const tokens = keys.map(actorToken);
   log.info({ roles: roles.join(","), actors: tokens.join(","), nats: options.nats.join(","), ...told }, "ready");
+  unready = () => (ending.begun ? "leaving" : nats.control.connected ? undefined : "no connection to NATS");
   process.send?.({ ready: true, actor: tokens[0], actors: tokens, ...told });
   endInOrder(actors, { ending, endNow }, async () => {
     shared.close();
