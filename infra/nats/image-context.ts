@@ -2,11 +2,10 @@
  * Writes the build context of infra/nats/Dockerfile: this machine's nats-server, and the shared libraries that it is
  * linked with.
  */
-import { execFile } from "node:child_process";
 import { copyFile, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { findNatsServer } from "@tutti/bus-nats";
+import { librariesOf } from "../image/libraries.ts";
 
 /** @param folder - is created; holds Dockerfile and rootfs/ afterwards */
 export async function writeImageContext(folder: string, binary: string = findNatsServer()): Promise<void> {
@@ -21,16 +20,6 @@ export async function writeImageContext(folder: string, binary: string = findNat
   await place(join(import.meta.dirname, "nats.conf"), "etc/nats/nats.conf");
   for (const library of await librariesOf(binary)) await place(library, library);
   await copyFile(join(import.meta.dirname, "Dockerfile"), join(folder, "Dockerfile"));
-}
-
-/** Absolute paths, the loader among them; none for a static binary. */
-async function librariesOf(binary: string): Promise<string[]> {
-  try {
-    const { stdout } = await promisify(execFile)("ldd", [binary]);
-    return [...stdout.matchAll(/(\/\S+) \(0x/g)].map((match) => match[1]!);
-  } catch {
-    return []; // "not a dynamic executable"
-  }
 }
 
 if (import.meta.main) {

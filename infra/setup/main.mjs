@@ -1,5 +1,5 @@
 /**
- * The entry point: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|release|setup>
+ * The entry point: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|release|image|setup>
  * [arguments]`, as package.json's scripts and bin/tutti call it. It prepares Node, dependencies and nats-server, then
  * runs the command under the right Node.
  */
@@ -58,11 +58,13 @@ function commandOf(name, args) {
       return { script: `test/${name}/main.ts`, args, natsServer: true };
     case "release":
       return { script: "infra/release/main.ts", args, natsServer: false };
+    case "image":
+      return { script: "infra/image/main.ts", args, natsServer: true };
     case "setup":
       return { script: undefined, args: [], natsServer: true };
     default:
       throw new SetupError(
-        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|release|setup [arguments]",
+        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|release|image|setup [arguments]",
       );
   }
 }

@@ -314,7 +314,8 @@ export const FLAGS: readonly Flag[] = [
     name: "health",
     value: "[host:]port",
     roles: EVERY,
-    text: "answer GET /live and GET /ready there, for the probes of Docker or Kubernetes (default: TUTTI_HEALTH, else nowhere)",
+    text: "answer GET /live and GET /ready there, for the probes of Docker or Kubernetes",
+    otherwise: "nowhere",
   },
 ];
 
