@@ -11,7 +11,7 @@ export type Suite =
  * nothing else runs.
  */
 const firstOnes = ["boundaries", "unit", "setup", "golden", "simulation"];
-const lastOnes = ["conformance", "attack", "soak", "release", "e2e", "bench"];
+const lastOnes = ["conformance", "containers", "attack", "soak", "release", "e2e", "bench"];
 
 /** Every suite of the repository, in the order in which they run. */
 export function allSuites(root: string): Suite[] {

@@ -109,7 +109,7 @@ function gatewayOf(up: TuttiUp, name: string): Gateway {
  *
  * x f32[batch, width] → y f32[batch, width]
  */
-function echoModelBytes(width: number): Uint8Array {
+export function echoModelBytes(width: number): Uint8Array {
   const { DataType, floats, modelBytes, node, value } = onnxGraph;
   const identity = new Float32Array(width * width);
   for (let i = 0; i < width; i++) identity[i * width + i] = 1;
