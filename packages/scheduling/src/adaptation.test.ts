@@ -7,16 +7,17 @@ import { Cluster, type Policy } from "./index.ts";
 
 test("even, Poisson and Gamma(0.5) arrivals start 12 % of the SLO early with 0.8 of the ideal batch, bursts 40 % and 0.45, and the unknown counts as even", () => {
   for (const dispersion of [NaN, 0, 1, 1.5, 2])
-    expect(adaptationTo(dispersion)).toEqual({ early: 0.12, target: 0.8, span: 0.35 });
+    expect(adaptationTo(dispersion)).toEqual({ early: 0.12, target: 0.8, span: 0.35, gather: 0 });
   for (const dispersion of [4, 15, 1_000]) {
     expect(adaptationTo(dispersion).early).toBeCloseTo(0.4, 10);
     expect(adaptationTo(dispersion).target).toBeCloseTo(0.45, 10);
     expect(adaptationTo(dispersion).span).toBe(Infinity);
+    expect(adaptationTo(dispersion).gather).toBeCloseTo(0.2, 10);
     expect(adaptationTo(dispersion, true).early).toBeCloseTo(0.4, 10);
   }
   expect(adaptationTo(3).early).toBeCloseTo(0.26, 10);
   expect(adaptationTo(3).span).toBeCloseTo(0.7, 10);
-  expect(NO_ADAPTATION).toEqual({ early: 0, target: 1, span: Infinity });
+  expect(NO_ADAPTATION).toEqual({ early: 0, target: 1, span: Infinity, gather: 0 });
 });
 
 /** Start times of batches with one model, one accelerator, and a request at each of `arrivals`. */
@@ -121,4 +122,32 @@ test("bursts make the target smaller than even arrivals of the same rate do", ()
   const [even, bursty] = [targetAfter(1), targetAfter(20)];
   expect(bursty).toBeLessThan(0.75 * even);
   expect(bursty).toBeGreaterThanOrEqual(1);
+});
+
+test("beside idle accelerators a burst's first request waits for a fifth of β, and the rest joins it", () => {
+  const zero = micros(0);
+  const profile = LatencyTable.affine({ alpha: 1_000, beta: 5_000, batchSizeMax: 16 });
+  const model = { thread: threadId(1, 0), term: 1, epoch: 1, profile, slo: millis(25), patience: 1 };
+  const delays = { guard: zero, ctrl: zero, perItem: zero, respond: zero };
+  const batches: { readonly size: number; readonly wait: number }[] = [];
+  const cluster = new Cluster({
+    gpus: 8,
+    models: [
+      {
+        ...{ ...model, ...delays, policy: { kind: "adaptive" }, prefer: "latency", gather: "target" },
+        ...{ queueMax: 100, batchesInFlightMax: 100 },
+      },
+    ],
+    listener: {
+      dispatched: ({ requests, startAt }) =>
+        batches.push({ size: requests.length, wait: startAt - requests[0]!.arrivedAt }),
+    },
+  });
+  for (let seq = 0; seq < 6 * 400; seq++)
+    cluster.arrive(0, request(seq, 100_000 * Math.floor(seq / 6) + 50 * (seq % 6)));
+  cluster.runUntilIdle();
+  const { size, wait } = batches.at(-1)!;
+  expect(size).toBe(6);
+  expect(wait).toBeGreaterThan(900);
+  expect(wait).toBeLessThanOrEqual(1_000);
 });

@@ -17,10 +17,15 @@ export interface Adaptation {
   readonly target: number;
   /** Bound of an early start, as a fraction of the time in which a batch's requests arrive; Infinity: no bound. */
   readonly span: number;
+  /**
+   * Least time that a batch waits after its first request's arrival while accelerators are idle, as a fraction of β:
+   * the rest of a burst follows at once, and alone each of its first requests would occupy an accelerator.
+   */
+  readonly gather: number;
 }
 
-const EVEN: Adaptation = { early: 0.12, target: 0.8, span: 0.35 };
-const BURSTY: Adaptation = { early: 0.4, target: 0.45, span: Infinity };
+const EVEN: Adaptation = { early: 0.12, target: 0.8, span: 0.35, gather: 0 };
+const BURSTY: Adaptation = { early: 0.4, target: 0.45, span: Infinity, gather: 0.2 };
 /**
  * Dispersion up to which arrivals count as even. Poisson arrivals have a dispersion of 1, and a sample of 100 slots has
  * 1 ± 0.15. Gamma gaps of shape 0.5, which should count as nearly even, have 2 ± 0.3.
@@ -53,18 +58,19 @@ const levels: readonly Adaptation[] = Array.from({ length: LEVELS + 1 }, (_, lev
   // The rate of bursts says nothing about the next arrivals.
   span: EVEN.span / (1 - level / LEVELS),
 }));
-const overloaded = levels.map(({ early, span }): Adaptation => ({ early, target: OVERLOADED_TARGET, span }));
+const overloaded = levels.map((level): Adaptation => ({ ...level, target: OVERLOADED_TARGET }));
 
 function between(a: Adaptation, b: Adaptation, share: number): Adaptation {
   return {
     early: a.early + share * (b.early - a.early),
     target: a.target + share * (b.target - a.target),
     span: b.span,
+    gather: a.gather + share * (b.gather - a.gather),
   };
 }
 
 /** Deferral as printed. */
-export const NO_ADAPTATION: Adaptation = { early: 0, target: 1, span: Infinity };
+export const NO_ADAPTATION: Adaptation = { early: 0, target: 1, span: Infinity, gather: 0 };
 
 /**
  * @param dispersion - index of dispersion of the arrivals (ArrivalRate); NaN while unknown

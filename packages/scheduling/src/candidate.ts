@@ -6,7 +6,7 @@
  *   CA2. An offer is sent only when it changes: another size, window or delay. The passing of time is no change,
  *        because the ranker's timers run by its own clock. So most arrivals behind a limited batch cost no offer.
  */
-import { ALWAYS, NEVER, earlier } from "@tutti/units";
+import { ALWAYS, NEVER, earlier, later } from "@tutti/units";
 import type { Instant, Micros } from "@tutti/units";
 import { adaptationTo, canWaitingPay } from "./adaptation.ts";
 import { chooseBatch } from "./batch-choice.ts";
@@ -79,6 +79,10 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
     const early = Math.max(earlyOf(model, b, head.slo), leadOf(model), Math.min(head.slo, spare(model, b)));
     const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
+    if (model.adaptation.gather > 0) {
+      const gathered = (head.arrivedAt + delay(model, b) + gatherOf(model)) as Instant;
+      model.awaited = later(model.awaited, earlier(frontrun, gathered));
+    }
   }
   if (model.patience !== 1) {
     model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
@@ -108,6 +112,13 @@ function spare(model: ModelThread, batchSize: number): number {
   if (prefer === "accelerators") return 0;
   return STEP * Math.round(spareTime(profile, batchSize, rate.perMicroOfSlots(now), scarcityOf(model)) / STEP);
 }
+
+/**
+ * Time that a batch leaves to the rest of a burst, µs. It counts as far as accelerators are idle, as a lead does
+ * (LEAD-2): where none is, a candidate that waits for one gathers the rest anyway.
+ */
+const gatherOf = ({ adaptation, profile, scarcity }: ModelThread): number =>
+  Math.round(adaptation.gather * profile.beta * (1 - scarcity.waiting) ** 2);
 
 function refreshTargets(model: ModelThread): void {
   const { now, rate, shares, targets } = model;
