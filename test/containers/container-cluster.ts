@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { desiredModel } from "@tutti/admin/models";
 import { type NatsConnection, connectNats, natsConfig } from "@tutti/bus-nats";
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry } from "@tutti/client/registries";
 import { BUCKET, Heartbeat, subjectsOf } from "@tutti/protocol";
 import { FrameReader } from "@tutti/wire";
 import {

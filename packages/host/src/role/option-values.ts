@@ -4,6 +4,7 @@ import type { BatcherConfig } from "@tutti/actors";
 import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type GpuId, type Micros, formatDuration, gpuId, parseBytes, parseDuration } from "@tutti/units";
 import { usageError } from "@tutti/admin";
+import { LOOPBACK } from "./role-flags.ts";
 import { BUDGET_SHARE, EPOCH, EPOCH_LEAST, WARMUP_TIME, WARMUP_TIME_MAX } from "./role-defaults.ts";
 
 export type PolicyChoice = BatcherConfig["policy"];
