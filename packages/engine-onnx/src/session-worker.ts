@@ -6,7 +6,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { assert } from "@tutti/units";
-import ort from "onnxruntime-node";
+import ort from "./onnxruntime.ts";
 import { FamilyModel } from "./family-model.ts";
 import { LoadRefusal, textOf } from "./load-refusal.ts";
 import { LoadedModel } from "./loaded-model.ts";

@@ -6,7 +6,7 @@
  * one. So such a model runs in few sizes (run-sizes.ts), each in a session that sees no other. Its weights are on the
  * GPU once for each.
  */
-import ort from "onnxruntime-node";
+import ort from "./onnxruntime.ts";
 import { type SessionSettings, sessionOptions } from "./provider.ts";
 import { runSizeOf, runSizesOf } from "./run-sizes.ts";
 

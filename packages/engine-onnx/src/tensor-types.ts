@@ -1,5 +1,5 @@
 import { type DataType, type Tensor, bytesOf } from "@tutti/protocol";
-import ort from "onnxruntime-node";
+import ort from "./onnxruntime.ts";
 
 type TypedArray = ort.TypedTensor<"float32">["data"] | { readonly buffer: ArrayBufferLike };
 type ArrayOver = new (buffer: ArrayBufferLike, byteOffset: number, length: number) => TypedArray;

@@ -1,5 +1,5 @@
 import type { Tensor } from "@tutti/protocol";
-import ort from "onnxruntime-node";
+import ort from "./onnxruntime.ts";
 import { checkSelfContained } from "./load-refusal.ts";
 import { sessionOptions } from "./provider.ts";
 import { fromOrt, toOrt } from "./tensor-types.ts";
