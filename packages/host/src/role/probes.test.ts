@@ -37,3 +37,23 @@ test("connections beyond the bound are closed, and taken again when others have 
   socket!.destroy();
   await expect.poll(() => ask("/live").catch(() => "refused")).toBe("200 ok");
 });
+
+test("a replacement that starts beside the old process answers once that has ended, and complains once", async () => {
+  const listenOn = (at: number, told: string[]) =>
+    answerProbes(
+      { host: "127.0.0.1", port: at },
+      { unready: () => undefined, onError: (error) => void told.push((error as NodeJS.ErrnoException).code ?? "") },
+    );
+  const old = listenOn(0, []);
+  await once(old, "listening");
+  const { port: shared } = old.address() as AddressInfo;
+  const told: string[] = [];
+  const replacement = listenOn(shared, told);
+  await once(replacement, "error");
+  await once(replacement, "error");
+  old.close();
+  await once(replacement, "listening");
+  expect(await (await fetch(`http://127.0.0.1:${shared}/ready`)).text()).toBe("ok\n");
+  expect(told).toEqual(["EADDRINUSE"]);
+  replacement.close();
+});

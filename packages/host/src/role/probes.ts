@@ -9,6 +9,8 @@ import type { HostPort } from "./option-values.ts";
 const PROBERS_MAX = 16;
 /** A prober that sends no request for so long is cut off, so that it takes no other's place. */
 const REQUEST_MS = 5_000;
+/** A replacement that starts beside the process it replaces gets the port when that has ended. */
+const LISTEN_AGAIN_MS = 250;
 
 export interface Probed {
   /** Why the process doesn't serve; undefined: it does. */
@@ -16,7 +18,10 @@ export interface Probed {
   readonly onError: (error: Error) => void;
 }
 
-/** Listens until the process ends. It keeps no process from ending. */
+/**
+ * Listens until the process ends, which it doesn't keep from ending. While another holds the port it tries again, and
+ * tells `onError` once.
+ */
 export function answerProbes({ host, port }: HostPort, { unready, onError }: Probed): Server {
   const server = createServer(
     { requestTimeout: REQUEST_MS, connectionsCheckingInterval: REQUEST_MS },
@@ -28,7 +33,14 @@ export function answerProbes({ host, port }: HostPort, { unready, onError }: Pro
     },
   );
   server.maxConnections = PROBERS_MAX;
-  server.on("error", onError);
-  server.listen(port, host);
+  const listen = (): void => void server.listen(port, host);
+  let isTold = false;
+  server.on("error", (error: NodeJS.ErrnoException) => {
+    const isTaken = error.code === "EADDRINUSE";
+    if (!isTaken || !isTold) onError(error);
+    isTold ||= isTaken;
+    if (isTaken) setTimeout(listen, LISTEN_AGAIN_MS).unref();
+  });
+  listen();
   return server.unref();
 }
