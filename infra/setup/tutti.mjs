@@ -17,13 +17,13 @@ import { SetupError } from "./progress.mjs";
 const home = join(dirname(fileURLToPath(import.meta.url)), "../..");
 
 /**
- * The folder for what is brought and for what a running cluster needs: TUTTI_STATE, else `tutti` in the user's folder
+ * The folder for what is brought and for what a running cluster needs: TUTTI_HOME, else `tutti` in the user's folder
  * for caches. The package's own folder may be read-only, and ends with the package.
  *
  * @param {import("./host.mjs").Host} host
  */
 function stateFolder({ env, platform }) {
-  if (env["TUTTI_STATE"]) return resolve(env["TUTTI_STATE"]);
+  if (env["TUTTI_HOME"]) return resolve(env["TUTTI_HOME"]);
   const caches = { darwin: join(homedir(), "Library/Caches"), win32: env["LOCALAPPDATA"] }[platform];
   return join(env["XDG_CACHE_HOME"] || caches || join(homedir(), ".cache"), "tutti");
 }

@@ -74,7 +74,7 @@ export class Installation {
     return {
       ...Object.fromEntries(others),
       PATH: [dirname(node), process.env["PATH"] ?? ""].join(delimiter),
-      TUTTI_STATE: join(this.folder, "state"),
+      TUTTI_HOME: join(this.folder, "state"),
     };
   }
 

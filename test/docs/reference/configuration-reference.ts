@@ -14,8 +14,8 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
   TUTTI_CREDS: "file with credentials, for every command and role",
   TUTTI_TLS_CA: "certificate of the authority: TLS for every connection",
   TUTTI_RUN_DIR:
-    "where `tutti up` keeps what it needs while it runs, and other commands look for it (default: `.tutti/run` of the repository, or `run` in TUTTI_STATE)",
-  TUTTI_STATE:
+    "where `tutti up` keeps what it needs while it runs, and other commands look for it (default: `.tutti/run` of the repository, or `run` in TUTTI_HOME)",
+  TUTTI_HOME:
     "folder of the published `tutti`, for what it brings and for running clusters (default: `tutti` in the user's folder for caches)",
   TUTTI_NATS_SERVER: "path of the `nats-server` to start; set by `npm start` once it has found or brought one",
   TUTTI_NATS_SOURCES: "where `npm start` may take a `nats-server` from, in order (infra/setup)",

@@ -103,7 +103,16 @@ test("defaults in the tables are those of the code, and every one can be given a
 });
 
 test("no option is declared twice, or has a variable that means something else", () => {
-  const taken = ["TUTTI_JAEGER", "TUTTI_RUN_DIR", "TUTTI_NATS_SERVER", "TUTTI_HELD", "TUTTI_PROCESS", "TUTTI_LAST_END"];
+  const taken = [
+    "TUTTI_JAEGER",
+    "TUTTI_RUN_DIR",
+    "TUTTI_NATS_SERVER",
+    "TUTTI_HELD",
+    "TUTTI_PROCESS",
+    "TUTTI_LAST_END",
+    "TUTTI_HOME",
+    "TUTTI_LINKS",
+  ];
   for (const specs of [UP_OPTIONS, FLAGS] as const) {
     expect(new Set(specs.map(({ name }) => name)).size).toBe(specs.length);
     expect(specs.map(variableOf).filter((name) => taken.includes(name!))).toEqual([]);
