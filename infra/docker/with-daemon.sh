@@ -50,6 +50,10 @@ if ! command -v dockerd >/dev/null; then
   unset RUNLEVEL DEBIAN_FRONTEND
   command -v dockerd >/dev/null || fail "apt-get can't install docker.io" "$@"
 fi
+# Until the command runs, a signal ends what was begun; afterwards it goes to the command.
+trap 'stop; exit 143' TERM
+trap 'stop; exit 130' INT
+trap 'stop; exit 129' HUP
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tutti-docker-XXXXXX")
 former=${DOCKER_HOST-}
 export DOCKER_HOST="unix://$folder/docker.sock"
@@ -71,6 +75,7 @@ echo "docker: a daemon answers after $(($(date +%s) - begun)) s" >&2
 command=$!
 trap 'kill -TERM "$command"' TERM
 trap 'kill -INT "$command"' INT
+trap 'kill -HUP "$command"' HUP
 wait "$command"
 status=$?
 while kill -0 "$command" 2>/dev/null; do # a signal came: the command ends in its own time

@@ -17,4 +17,5 @@ export default {
   inputOptions: { checks: { pluginTimings: false } },
   report: false,
   logLevel: "warn",
+  failOnWarn: true,
 };

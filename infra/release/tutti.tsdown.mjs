@@ -19,4 +19,5 @@ export default {
   inputOptions: { checks: { pluginTimings: false } },
   report: false,
   logLevel: "warn",
+  failOnWarn: true,
 };

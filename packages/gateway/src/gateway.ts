@@ -253,6 +253,7 @@ class Gateway {
     };
     const inference = new Inference({
       modelOf,
+      pipelines: () => this.#figures.pipelines(clock.now()),
       clients: this.#clients,
       note: (noted) => this.#note(noted),
       tracer: this.#ports.telemetry.tracer,

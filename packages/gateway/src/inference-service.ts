@@ -124,7 +124,7 @@ export class InferenceService {
   }
   allStatistics(): ModelStatistics[] {
     const { statistics, pipelineStatistics, pipelines } = this.#parts;
-    return [...this.models().map(statistics), ...[...pipelines().values()].map(pipelineStatistics)];
+    return [...this.#reachable().map(statistics), ...[...pipelines().values()].map(pipelineStatistics)];
   }
   index(): readonly IndexEntry[] {
     const ofPipeline = (one: PipelineReport): IndexEntry => {
@@ -132,16 +132,23 @@ export class InferenceService {
       const reason = isServing ? "" : "not all models of its stages are served";
       return { name: one.name, version: one.version, state: isServing ? "READY" : "UNAVAILABLE", reason };
     };
-    return [...this.models().map(indexEntry), ...[...this.#parts.pipelines().values()].map(ofPipeline)];
+    return [...this.#reachable().map(indexEntry), ...[...this.#parts.pipelines().values()].map(ofPipeline)];
   }
 
   /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
   #find(name: string, version: string | undefined): CatalogModel | PipelineReport {
+    const pipeline = this.#parts.pipelines().get(name);
+    // In an ingress a pipeline hides a model of its name.
+    if (pipeline !== undefined && !version) return pipeline;
     const model = this.modelOrPipeline(name, version);
     if (model !== undefined) return model;
-    const pipeline = this.#parts.pipelines().get(name);
     if (pipeline === undefined || (version && version !== pipeline.version)) throw noModel(name);
     return pipeline;
+  }
+  /** Models that no pipeline hides. */
+  #reachable(): CatalogModel[] {
+    const pipelines = this.#parts.pipelines();
+    return this.models().filter(({ spec }) => !pipelines.has(publicNameOf(spec.name)));
   }
   #areStagesServed({ stages }: PipelineReport): boolean {
     return stages.every(({ model }) => {

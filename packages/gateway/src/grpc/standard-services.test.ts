@@ -15,8 +15,8 @@ import {
   status,
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
-import { service as healthService } from "grpc-health-check";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { HealthImplementation, service as healthService } from "grpc-health-check";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { GatewayScene } from "../testing/gateway-scene.ts";
 import { StandardServices } from "./standard-services.ts";
 
@@ -84,6 +84,18 @@ test("a watcher of the health is told once of each change", async () => {
   expect(told).toEqual(["NOT_SERVING", "SERVING"]);
   watch.on("error", () => undefined); // cancelled here
   watch.cancel();
+});
+
+test("a watcher of an unknown service is told so, and its name is not remembered (T7)", async () => {
+  const kept = new HealthImplementation();
+  const spied = vi.spyOn(Object.getPrototypeOf(kept) as { addWatcher: () => void }, "addWatcher");
+  const call = health.watch({ service: "no-such-service" });
+  call.on("error", () => undefined); // it is cancelled below
+  const [answer] = (await once(call, "data")) as [{ readonly status: string }];
+  expect(answer.status).toBe("SERVICE_UNKNOWN");
+  expect(spied).not.toHaveBeenCalled();
+  call.cancel();
+  spied.mockRestore();
 });
 
 test("reflection lists the services, and describes a message by any name within it", async () => {

@@ -75,10 +75,22 @@ export class StandardServices {
           refusalOf(bytes, "short") ?? method.requestDeserialize(bytes);
         return [name, { ...method, requestDeserialize }] as const;
       });
-      const calls = Object.entries(handlers).map(([name, handle]) => [name, this.#handler(handle)] as const);
+      const calls = Object.entries(handlers).map(([name, handle]) => {
+        const own = name === "watch" ? this.#watch(handle) : handle;
+        return [name, this.#handler(own)] as const;
+      });
       server.addService(Object.fromEntries(methods), Object.fromEntries(calls));
     };
     return { addService } as unknown as Server;
+  }
+
+  /** Answers for services that don't exist: the library would remember each name that anybody watches. */
+  #watch(handle: UntypedHandleCall): UntypedHandleCall {
+    const known = new Set(["", this.#parts.service, LIVENESS]);
+    return ((call: Call & { readonly request: { readonly service: string } }) => {
+      if (known.has(call.request.service)) (handle as (call: Call) => void)(call);
+      else call.write({ status: "SERVICE_UNKNOWN" });
+    }) as unknown as UntypedHandleCall;
   }
 
   #handler(handle: UntypedHandleCall): UntypedHandleCall {

@@ -108,6 +108,7 @@ test("a pipeline is described as its ingress reports it, and is ready while the 
     pipelines: [
       { ...read, inputs: [image], stages },
       { ...read, name: "broken", inputs: [], stages: [...stages, { name: "read", model: "nobody" }] },
+      { ...read, name: "twice", inputs: [image], stages },
     ],
     perPart: [{ kind: "pipeline", of: "read", name: "read", figures: { ...counts } }],
   }));
@@ -122,6 +123,10 @@ test("a pipeline is described as its ingress reports it, and is ready while the 
     ensemble_scheduling: { step: [{ model_name: "twice", model_version: -1 }] },
   });
   expect((await ask("/v2/models/broken/ready")).status).toBe(503);
+  // As in an ingress, a pipeline hides a model of its name.
+  expect((await ask("/v2/models/twice")).body).toMatchObject({ platform: "ensemble" });
+  const names = (await ask("/v2/models/stats")).body["model_stats"] as { readonly name: string }[];
+  expect(names.map(({ name }) => name).toSorted()).toEqual(["broken", "read", "twice"]);
   expect((await ask("/v2/models/read/versions/2")).status).toBe(404);
   Object.assign(counts, { ok: 3, latencyUs: 6_000, "refused.TUTTI_OVERLOADED": 1 });
   const statistics = async () =>

@@ -1,7 +1,7 @@
 /** Inference requests to the cluster, shared by HTTP and gRPC. */
 import type { CatalogModel, LocalActors } from "@tutti/actors";
 import type { CancelSignal, InferOptions, TensorAnswer } from "@tutti/client";
-import { type ModelSpec, type Tensor, TuttiError, isName, publicNameOf } from "@tutti/protocol";
+import { type ModelSpec, type PipelineReport, type Tensor, TuttiError, isName, publicNameOf } from "@tutti/protocol";
 import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
 import type { Instant, Micros } from "@tutti/units";
 import type { AppClients } from "./app-clients.ts";
@@ -49,6 +49,8 @@ export type ModelOf = (name: string, version?: string) => CatalogModel | undefin
 
 export interface InferencePorts {
   readonly modelOf: ModelOf;
+  /** Pipelines by name, as ingresses report them. Default: none are known. */
+  readonly pipelines?: () => ReadonlyMap<string, PipelineReport>;
   readonly clients: AppClients;
   readonly note: (noted: RequestNoted) => void;
   readonly tracer: Tracer;
@@ -75,7 +77,7 @@ export class Inference {
   async infer(call: InferCall): Promise<InferOutcome> {
     const startedAt = performance.now();
     const spec = modelNamed(this.#ports.modelOf, call.model, call.version)?.spec;
-    const target = spec === undefined ? pipelineTarget(call.model) : modelTarget(spec);
+    const target = spec === undefined ? this.#pipelineTarget(call.model) : modelTarget(spec);
     const rows = spec === undefined ? [call.inputs] : splitRows(spec, call.inputs);
     const noted = {
       model: target.name,
@@ -115,6 +117,17 @@ export class Inference {
   }
 
   /** Model and version that the figures belong to: where versions share requests, only the answer names it. */
+  /** A pipeline: it waits for the longest cold start of its stages' models. */
+  #pipelineTarget(name: string): Target {
+    const stages = this.#ports.pipelines?.().get(name)?.stages ?? [];
+    const coldStarts = stages.map(({ model }) => this.#ports.modelOf(model)?.spec.scaleToZero?.coldStart ?? 0);
+    const coldStart = Math.max(0, ...coldStarts) as Micros;
+    return {
+      ...{ name, publicName: name, version: "1", slo: undefined, outputs: undefined, isPipeline: true },
+      ...(coldStart > 0 && { coldStart }),
+    };
+  }
+
   #answeredBy({ publicName }: Target, results: readonly TensorAnswer[]): Partial<RequestNoted> {
     const version = results[0]?.version;
     const answered = version === undefined ? undefined : this.#ports.modelOf(publicName, version);
@@ -260,9 +273,6 @@ const modelTarget = ({ name, version, slo, scaleToZero, outputs }: ModelSpec): T
   ...{ name, publicName: publicNameOf(name), version, slo, isPipeline: false },
   ...(scaleToZero !== undefined && { coldStart: scaleToZero.coldStart }),
   outputs: outputs.map((output) => output.name),
-});
-const pipelineTarget = (name: string): Target => ({
-  ...{ name, publicName: name, version: "1", slo: undefined, outputs: undefined, isPipeline: true },
 });
 
 /**
