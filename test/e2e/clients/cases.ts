@@ -17,6 +17,7 @@ export interface CaseOptions {
   readonly app?: string;
   readonly slo?: string | number;
   readonly costs?: readonly { readonly after: string | number; readonly cost: number }[];
+  readonly coldStart?: string | number;
   readonly outputs?: readonly string[];
   readonly retries?: number;
   readonly within?: string | number;
@@ -33,6 +34,8 @@ export type Answer =
   | "echo"
   | "silence"
   | { readonly raw: string }
+  /** An echo, so much later. */
+  | { readonly afterMs: number }
   | {
       readonly code: string;
       readonly error: string;
@@ -203,6 +206,10 @@ export const SCRIPTED: readonly ClientCase[] = [
     answers: ["silence", "echo"],
     attempts: 2,
   },
+  ...["30s", 30_000].map((coldStart, i) => ({
+    name: `an answer is awaited for a cold start of ${JSON.stringify(coldStart)} too, and the SLO is sent as it is`,
+    ...{ model: `parked-${i}`, ...one, options: { ...short, coldStart }, answers: [{ afterMs: 400 }] },
+  })),
   {
     name: "no attempt is made with less than half an SLO",
     model: "lost-within",
@@ -248,6 +255,7 @@ export const SCRIPTED: readonly ClientCase[] = [
       ...[{ app: "a b" }, { slo: "soon" }, { slo: -1 }, { slo: "1e3ms" }, { size: 0 }, { size: 2e9 }, { retries: 0.5 }],
       ...[{ retries: -1 }, { slo: 25, costs: steps([25, 1]) }, { costs: [] }, { costs: steps([50, 1], [25, 2]) }],
       ...[{ costs: steps([25, 2], [50, 1]) }, { costs: steps([25, 0]) }, { costs: steps([25, 2e9]) }],
+      { coldStart: "soon" },
       { costs: Array.from({ length: 9 }, (_, i) => ({ after: 10 + i, cost: 1 + i })) },
     ] as CaseOptions[]
   ).map((options) => ({

@@ -55,6 +55,8 @@ def arguments(case: Json) -> tuple[str, dict[str, Any], Json]:
     options = dict(case["options"])
     if "costs" in options:
         options["costs"] = [(step["after"], step["cost"]) for step in options["costs"]]
+    if "coldStart" in options:
+        options["cold_start"] = options.pop("coldStart")
     return case["model"], inputs, options
 
 

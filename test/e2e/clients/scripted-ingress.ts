@@ -83,6 +83,7 @@ export class ScriptedIngress {
     const answer = this.#answers.get(model)?.[before] ?? "echo";
     if (answer === "silence") return;
     if (answer === "echo") this.#echo(message);
+    else if ("afterMs" in answer) setTimeout(() => this.#echo(message), answer.afterMs);
     else if ("raw" in answer) this.#publish(message.reply, {}, Buffer.from(answer.raw));
     else {
       const code = answer.code as ErrorCode;

@@ -43,9 +43,10 @@ class InferOptions(TypedDict, total=False):
     app: str  # application in whose name the request is made; default: the client's
     slo: Duration  # from arrival to answer; default: the model's own
     costs: Sequence[tuple[Duration, float]]  # instead of `slo`, of a late answer: [("25ms", 1), ("100ms", 3)]
+    cold_start: Duration  # how much longer to wait, should the model be parked: its own `cold_start`; default: 0
     outputs: Sequence[str]  # names of the outputs wanted; default: all
     retries: int  # largest number of retries after retryable errors, each with the SLO anew; default: the client's
-    within: Duration  # bounds all attempts together; default: (retries + 1) · (SLO + 60 ms)
+    within: Duration  # bounds all attempts together; default: (retries + 1) · (SLO + cold start + 60 ms)
     form: Literal["binary", "json"]  # default: binary
     version: str  # of the model; default: the route's
     priority: int  # 0 to 255, the highest first, among this application's requests under overload; default: 0
@@ -84,7 +85,8 @@ class Flight:
         self._slo = self._costs[0][0] if self._costs else None if slo is None else micros(slo)
         last = self._costs[-1][0] if self._costs else self._slo
         self._worth_ms = inf if last is None else last / 1000  # until when an answer is worth something
-        self._wait_ms = client._timeout_ms if last is None else ceil(last / 1000)
+        cold_ms = ceil(micros(options.get("cold_start", 0)) / 1000)
+        self._wait_ms = (client._timeout_ms if last is None else ceil(last / 1000)) + cold_ms
         every_ms = (retries + 1) * (self._wait_ms + _GRACE_MS)
         self._within_ms = micros(options["within"]) / 1000 if "within" in options else every_ms
         trace = _TRACEPARENT.fullmatch(options.get("traceparent", ""))
