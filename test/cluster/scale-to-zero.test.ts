@@ -22,9 +22,9 @@ class Scene {
   readonly placements: Placement[] = [];
   /** Models that each accelerator has loaded. */
   readonly loaded = new Map<number, Set<string>>();
-  /** Time that a load takes, and whether it fails. */
+  /** Time that a load takes, and accelerators on which it fails. */
   loading: Micros = millis(400);
-  fails = false;
+  readonly fails = new Set<number>();
   readonly #numbers = new Map<string, number>();
   #planners = 0;
 
@@ -91,8 +91,9 @@ class Scene {
       get: (target, key) => {
         if (key === "load")
           return (...[model, done]: Parameters<Engine["load"]>): void => {
-            this.cluster.later(this.loading, () => {
-              if (this.fails) return done({ kind: "failed", reason: "there is a fault" });
+            const isFaulty = this.fails.has(gpu);
+            this.cluster.later(isFaulty ? millis(10) : this.loading, () => {
+              if (isFaulty) return done({ kind: "failed", reason: "there is a fault" });
               models.add(model.spec.name);
               target.load(model, done);
             });
@@ -257,9 +258,45 @@ test("a batcher that dies while requests wait loses none of them", () => {
   expect([scene.state("m"), ...statuses(waiting)]).toEqual(["served", "ok"]);
 });
 
+test("a model that one executor can't load wakes on the others", () => {
+  const scene = parked(["m"]);
+  scene.fails.add(0);
+  const waiting = scene.ask("m");
+  scene.cluster.run(seconds(2));
+  const others = scene.load(["m"], seconds(1));
+  scene.cluster.run(millis(200));
+  expect([scene.state("m"), scene.copies("m"), ...statuses([waiting, ...others])]).toEqual(["served", 1, "ok"]);
+});
+
+test("a model that no executor can load fails with the reason, for each request at once", () => {
+  const scene = parked(["m"]);
+  for (const gpu of [0, 1]) scene.fails.add(gpu);
+  const asked = scene.ask("m");
+  scene.cluster.run(seconds(2));
+  const later = scene.ask("m");
+  scene.cluster.run(millis(100));
+  for (const { outcomes } of [asked, later]) expect(outcomes[0]?.text).toContain("there is a fault");
+  expect(tookMs(asked)).toBeLessThan(1_000);
+});
+
+test("an executor that failed before a model was parked again says nothing about its next load", () => {
+  const scene = parked(["m"]);
+  scene.fails.add(0);
+  const asked = [scene.ask("m")];
+  scene.cluster.run(seconds(1));
+  scene.until("m", "parked");
+  scene.cluster.run(seconds(2));
+  scene.fails.clear();
+  scene.fails.add(1);
+  scene.loading = millis(100);
+  asked.push(scene.ask("m"));
+  scene.cluster.run(seconds(3));
+  expect([scene.state("m"), ...statuses(asked)]).toEqual(["served", "ok"]);
+});
+
 test("a model that isn't loaded within its cold start: its requests are UNAVAILABLE then, and it is parked again", () => {
   const scene = parked(["m"]);
-  scene.fails = true;
+  scene.loading = seconds(60);
   const asked = scene.ask("m");
   scene.cluster.run(seconds(6));
   expect(statuses([asked])).toEqual(["TUTTI_UNAVAILABLE"]);

@@ -16,7 +16,7 @@
  *        to the sub-cluster of its lowest-numbered accelerator.
  *   PL6. A model with `scaleToZero` may be parked. While it is in `models` too, it is served as before and about to
  *        leave. When only `parked` has it, no executor keeps it and batchers hold its requests. With `next`, executors
- *        there load it; when every living one of them has it, it returns to `models`. Its requests have its cold start
+ *        there load it; once one of them has it, it returns to `models`. Its requests have its cold start
  *        beyond their SLOs for as long as it is in `parked`. Readers that don't know `parked` see a model without a
  *        place.
  */

@@ -117,7 +117,7 @@ class Profiler implements Actor {
       window: config.timesWindow ?? TIMES_WINDOW,
       isOnDuty: () => this.#isOnDuty,
     });
-    this.#placement = new PlacementWatcher(ports.store, this.#runtime.log, () => this.#retryPlaced());
+    this.#placement = new PlacementWatcher(ports.store, this.#runtime.log, () => this.#onPlacement());
     this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model, before) => {
         this.#onModel(model);
@@ -197,7 +197,7 @@ class Profiler implements Actor {
       return;
     }
     if (status?.state === "refused" || status?.state === "failed") {
-      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#placement.subClusterOf(spec.number));
+      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#homeOf(spec.number));
       return;
     }
     this.#failedIn.delete(spec.number);
@@ -208,11 +208,20 @@ class Profiler implements Actor {
       this.#works.set(spec.name, new ModelWork(spec));
   }
 
+  #onPlacement(): void {
+    // A parked model leaves its executors, and so does what they reported of it.
+    for (const name of this.#lacking.keys()) {
+      const number = this.#catalog.get(name)?.spec.number;
+      if (number === undefined || this.#homeOf(number) === undefined) this.#lacking.delete(name);
+    }
+    this.#retryPlaced();
+  }
+
   /** Tries failed models again where the planner has placed them since. They may have failed for lack of memory. */
   #retryPlaced(): void {
     for (const { spec, status } of this.#catalog.models()) {
       if (status?.state !== "failed") continue;
-      const [before, now] = [this.#failedIn.get(spec.number), this.#placement.subClusterOf(spec.number)];
+      const [before, now] = [this.#failedIn.get(spec.number), this.#homeOf(spec.number)];
       this.#failedIn.set(spec.number, now);
       if (now !== undefined && now !== before && !this.#works.has(spec.name))
         this.#works.set(spec.name, new ModelWork(spec));
@@ -262,12 +271,17 @@ class Profiler implements Actor {
   }
   /** Whether an executor counts for a model. One that has not been heard yet counts while there is no placement. */
   #isOf(modelNumber: number, executor: ActorKey): boolean {
-    const subCluster = this.#placement.subClusterOf(modelNumber);
+    const subCluster = this.#homeOf(modelNumber);
     const gpus = this.#runtime.registry.get(executor)?.gpus;
     if (gpus === undefined) return this.#placement.placement === undefined;
     // An executor that is about to join the sub-cluster comes with all ready models loaded.
     const isHere = subCluster !== undefined && gpus.some((gpu) => gpu.subCluster === subCluster);
     return isHere && this.#placement.subClusterOfExecutor(gpus.map(({ gpu }) => gpu)) !== undefined;
+  }
+
+  /** Sub-cluster whose executors have the model, or load it after it was parked; undefined: none. */
+  #homeOf(modelNumber: number): string | undefined {
+    return this.#placement.subClusterOf(modelNumber) ?? this.#placement.nextOf(modelNumber);
   }
 
   /** Takes from an inventory the loaded models whose `ModelReported` was lost. */

@@ -5,7 +5,8 @@
  *   PARK-1. A model leaves in two steps. First it is marked, and served as before, until every ingress has seen the
  *           mark and gives its requests the time of a cold start. If one comes meanwhile, it stays.
  *   PARK-2. A model that is asked for is loaded where planPlacement puts it, beside the models that are served there.
- *           It is placed when every executor there has it, so it never keeps one from serving the others.
+ *           It is placed once one of the executors there has it: others load it at that time too, and an executor
+ *           that can't must not keep it from everybody.
  *   PARK-3. A model that nobody asks for while it is loaded is parked again. So is one that has room nowhere, until
  *           there is room.
  */
@@ -74,7 +75,7 @@ export function parkModels(before: ParkingPlaces | undefined, models: readonly M
   return { parked, asleep, waking, before: { models: [...kept, ...loaded], gpus: before.gpus } };
 }
 
-/** PARK-2: takes out of a plan's places the waking models that not every executor there has. */
+/** PARK-2: takes out of a plan's places the waking models that no executor there has yet. */
 export function loadWaking(
   plan: Pick<PlacementPlan, "models" | "gpus">,
   { parked, waking }: Pick<Parking, "parked" | "waking">,
@@ -83,10 +84,10 @@ export function loadWaking(
   if (waking.size === 0) return { models: plan.models, gpus: plan.gpus, parked };
   const placed = new Map<number, string>(plan.gpus.map(({ gpu, subCluster }) => [gpu, subCluster]));
   const isLoaded = (number: number, home: string): boolean => {
-    const there = executors.filter(
-      ({ subCluster, gpus: [gpu = -1] }) => subCluster === home && placed.get(gpu) === home,
+    return executors.some(
+      ({ subCluster, gpus: [gpu = -1], loaded }) =>
+        subCluster === home && placed.get(gpu) === home && loaded.has(number),
     );
-    return there.length > 0 && there.every(({ loaded }) => loaded.has(number));
   };
   const homes = new Map(plan.models.map(({ number, subCluster, next = subCluster }) => [number, next]));
   const awake = new Set([...waking].filter((number) => isLoaded(number, homes.get(number) ?? "")));
