@@ -1,5 +1,5 @@
 import { didYouMean, renderTable, usageError } from "@tutti/admin";
-import type { OptionInForce } from "@tutti/host";
+import { type OptionInForce, kindOf } from "@tutti/host";
 import { readRoleOptions } from "@tutti/host/role";
 import { readUpOptions } from "@tutti/host/up";
 import { roleOptions, rolesOf, upOptions } from "../config/command-options.ts";
@@ -16,7 +16,7 @@ export async function printConfig(words: readonly string[]): Promise<void> {
   const { command, options } = await optionsOf(verb, more);
   const shown = options.map((option) => ({
     name: option.spec.name,
-    value: option.value === undefined ? undefined : withoutSecrets(option.value),
+    value: option.value === undefined ? undefined : withoutSecrets(option, option.value),
     otherwise: option.value === undefined ? option.spec.otherwise : undefined,
     source: option.source,
   }));
@@ -57,4 +57,17 @@ async function typedUpOptions(words: readonly string[]): Promise<readonly Option
 }
 
 /** Addresses without users, passwords and tokens. Files of secrets are printed by their names. */
-const withoutSecrets = (value: string): string => value.replaceAll(/\/\/[^/@,\s]+@/g, "//***@");
+function withoutSecrets({ spec }: OptionInForce, value: string): string {
+  if (kindOf(spec).kind.startsWith("path") && !value.includes("://")) return value;
+  // A comma may be one of a password, so only one before a scheme is known to part addresses.
+  const addresses = value.split(/,(?=[a-z][a-z\d+.-]*:\/\/)/i);
+  return addresses.map(addressWithoutSecrets).join(",");
+}
+
+/** A password may have an `@` too, so everything before the last one goes, and the values of a query. */
+function addressWithoutSecrets(address: string): string {
+  const anonymous = address.replace(/^([a-z][a-z\d+.-]*:\/\/)?[^/]*@/i, "$1***@");
+  return anonymous.replace(/(?<=\?).*$/s, (query) => query.split("&").map(parameterWithoutValue).join("&"));
+}
+
+const parameterWithoutValue = (parameter: string): string => parameter.replace(/^([^=]*=)?.+$/s, "$1***");
