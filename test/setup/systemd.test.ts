@@ -83,6 +83,20 @@ const environmentOf = (unit: string): NodeJS.ProcessEnv => ({
   ),
 });
 
+test("a unit of ours with a misspelt key is not started again", () => {
+  for (const unit of ours) {
+    const [line = ""] = valuesIn(unit, "ExecStart");
+    const file = join(here, "misspelt.yaml");
+    writeFileSync(file, "polcy: eager\n");
+    const [, ...words] = line.replaceAll("%i", "1").replace("/etc/tutti/tutti.yaml", file).split(" ");
+    const { status, stderr } = spawnSync(process.execPath, ["packages/cli/src/main.ts", ...words], {
+      ...{ cwd: ROOT, encoding: "utf8" as const, env: environmentOf(unit) },
+    });
+    expect(stderr).toContain('did you mean "policy"');
+    expect(valuesIn(unit, "RestartPreventExitStatus")).toEqual([String(status)]);
+  }
+});
+
 test("units of ours are users without rights, stop by one SIGTERM, and have longer than a drain takes", () => {
   for (const unit of ours) {
     const only = (key: string): string | undefined => valuesIn(unit, key)[0];

@@ -5,7 +5,7 @@ export const EXIT = {
   ok: 0,
   /** The cluster or the request caused a refusal: the error's code says which. */
   failed: 1,
-  /** The command line is invalid. */
+  /** The command line is invalid, or the file of its options. */
   usage: 2,
   /** There is no cluster, or it can't be reached. */
   unavailable: 3,

@@ -54,13 +54,30 @@ test("config print names files of secrets, and prints no secret of an address", 
   expect(stdout).not.toMatch(/s3cret|t0ken/);
 });
 
+test("config print hides secrets of addresses however they are written", { timeout: PATIENCE_MS }, async () => {
+  const printed = async (...flags: string[]): Promise<unknown[]> => {
+    const { stdout } = await tutti("config", "print", "run", "gateway", ...flags, "--json");
+    const { options } = JSON.parse(stdout) as { options: { value: unknown; source: string }[] };
+    return options.filter(({ source }) => source === "flag").map(({ value }) => value);
+  };
+  expect(await printed("--nats=user:s3cret@a:4222,b:4222", "--jwks=https://h/keys?token=abc&more=de=f&ghi&")).toEqual([
+    "***@a:4222,b:4222",
+    "https://h/keys?token=***&more=***&***&",
+  ]);
+  const nats = ["nats://u:p,w@a", "nats://u:p@ss@b", "tls://t0ken@c", "nats://u:p?w@d", "wss://e/f@g", "nats://h"];
+  expect(await printed(`--nats=${nats.join(",")}`, "--jwks=/etc/keys@host?.json")).toEqual([
+    "nats://***@a,nats://***@b,tls://***@c,nats://***@d,wss://e/f@g,nats://h",
+    "/etc/keys@host?.json",
+  ]);
+});
+
 test(
   "a misspelt key ends `up`, `run` and `config print` with its place and the nearest key, and nothing is started",
   { timeout: PATIENCE_MS },
   async () => {
     for (const args of [["up"], ["run", "node"], ["config", "print"]]) {
       const { code, stdout, stderr } = await tutti(...args, "-f", "misspelt.yaml");
-      expect([args, code, stdout]).toEqual([args, 1, ""]);
+      expect([args, code, stdout]).toEqual([args, 2, ""]);
       expect(stderr).toBe('tutti: misspelt.yaml:2:1: polcy: unknown key; did you mean "policy"?\n');
     }
   },

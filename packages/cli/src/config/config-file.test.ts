@@ -15,6 +15,7 @@ import {
 } from "@tutti/host";
 import { FLAGS, flagsOf, parseRoleFlags, roleOptionsInForce } from "@tutti/host/role";
 import { upOptionsInForce } from "@tutti/host";
+import { EXIT } from "@tutti/admin";
 import { ROLES } from "@tutti/protocol";
 import { createProgram } from "../program.ts";
 import { flagWords, typedFlags } from "./command-options.ts";
@@ -29,6 +30,7 @@ const refusal = (text: string, command: ConfiguredCommand = "up"): string => {
   try {
     configSettings(text, "t.yaml", command);
   } catch (error) {
+    expect(error).toMatchObject({ name: "CommandError", exitCode: EXIT.usage });
     return (error as Error).message;
   }
   throw new Error(`it is taken:\n${text}`);

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { FLAGS, type FileSetting, type FileSettings, type OptionSpec, UP_OPTIONS, kindOf } from "@tutti/host";
-import { usageError } from "@tutti/admin";
+import { CommandError, EXIT, usageError } from "@tutti/admin";
 import { LocatedYaml, type Problem } from "@tutti/sim-report/located-yaml";
 import { schemaCheck } from "@tutti/sim-report/scenario-schema";
 import { CONFIG_SCHEMA } from "./config-schema.ts";
@@ -27,6 +27,15 @@ export async function readConfigFile(path: string, command: ConfiguredCommand): 
 
 /** @throws {CommandError} as `readConfigFile` */
 export function configSettings(text: string, path: string, command: ConfiguredCommand): FileSettings {
+  try {
+    return settingsIn(text, path, command);
+  } catch (error) {
+    // A supervisor must not start a process again for what only an editor mends, so the exit code is that of bad flags.
+    throw error instanceof CommandError ? new CommandError(error.message, EXIT.usage, error) : error;
+  }
+}
+
+function settingsIn(text: string, path: string, command: ConfiguredCommand): FileSettings {
   const yaml = new LocatedYaml(text, path);
   const document = yaml.value ?? {}; // an empty file sets nothing
   if (typeof document !== "object" || Array.isArray(document))
