@@ -23,6 +23,7 @@ const PACKAGES = ["nats-py[nkeys]==2.16.0", "numpy==2.2.6", "hatchling==1.31.0",
 const PACKAGE = join(ROOT, "clients/python");
 const SCRIPT = join(import.meta.dirname, "python-client.py");
 const LIFECYCLE = join(import.meta.dirname, "python-lifecycle.py");
+const MISTAKES = join(import.meta.dirname, "python-mistakes.py");
 const FACES = ["async", "threads"] as const;
 /** Lines of code, without blanks, comments and docstrings. */
 const LINES_MAX = 500;
@@ -257,13 +258,21 @@ test("the Python client ends what is in flight when it closes, and comes back af
   expect((await once(child, "exit"))[0]).toBe(0);
 });
 
+test("the Python client sends no call that can't be made as it is, and says so by one class of errors", async () => {
+  const ingress = await startIngress();
+  const outcomes = Object.entries((await runPython(python(), [MISTAKES, nats!.url], environment)) as object);
+  expect(outcomes.length).toBeGreaterThan(10);
+  expect(outcomes.filter(([, outcome]) => outcome !== "TUTTI_INVALID_INPUT")).toEqual([]);
+  expect(ingress.take()).toEqual([]);
+});
+
 test("the Python package is typed, linted and small, and can be built", { timeout: 240_000 }, async () => {
   const cache = join(ROOT, ".tutti/cache");
   const run = (...args: string[]) =>
     execute(python(), ["-m", ...args], { cwd: PACKAGE, env: { ...process.env, ...environment } });
   const examples = await writeExamples();
   expect(examples.length).toBeGreaterThan(3);
-  const ours = ["src", SCRIPT, LIFECYCLE];
+  const ours = ["src", SCRIPT, LIFECYCLE, MISTAKES];
   const mypy = run(
     "mypy",
     "--strict",

@@ -32,6 +32,7 @@ _SIZE_HINT_MAX, _COST_STEPS_MAX, _COST_MAX = 10**9, 8, 10**9
 _CONTENT = {"binary": "application/vnd.tutti.tensor", "json": "application/json"}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|m)?")
 _FACTORS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NAME = re.compile(r"(?!.{65})[A-Za-z0-9][A-Za-z0-9_-]*")
 _MODEL = re.compile(rf"{_NAME.pattern}(/[A-Za-z0-9][A-Za-z0-9_-]*)?")
 _TRACEPARENT = re.compile(r"(00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-)([0-9a-f]{2})")
@@ -102,6 +103,9 @@ class Flight:
             "traceparent": f"{trace[1]}{int(trace[2], 16) & 1:02}" if trace else None,
         }
         self._headers = {name: value for name, value in headers.items() if value is not None}
+        # Older versions of nats-py write a line break as it is: what follows it would be another header, or a command.
+        if wrong := [key for key, text in self._headers.items() if not isinstance(text, str) or _CONTROL.search(text)]:
+            raise invalid(f"{', '.join(wrong)}: give a text without line breaks and other control characters")
         arrays = {name: as_array(name, value) for name, value in inputs.items()}
         self._payload = encode_binary(arrays) if form == "binary" else encode_json(arrays, outputs, options.get("id"))
         self._outcome: InferResult | TuttiError | None = None
