@@ -1,5 +1,5 @@
 /**
- * Time of accelerators that no request needs: for runs without a grant (docs/algorithms.md, B9), and for jobs (A12).
+ * Time of accelerators that no request needs: for runs without a grant (docs/algorithms.md, B9), and for jobs (A13).
  * Such a run isn't cut short. So it gets time only if every candidate that is due before its end finds another
  * accelerator free by its planned start.
  */

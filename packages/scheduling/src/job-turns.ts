@@ -1,20 +1,19 @@
 /**
- * Models with jobs that wait for an accelerator, and the moment to look for one again. docs/algorithms.md, A12.
+ * Models with jobs that wait for an accelerator, and the moment to look for one again. docs/algorithms.md, A13.
  *
- *   JOBS-1. Models take turns: the one whose turn is longest ago is next.
- *   JOBS-2. The next look is when an accelerator is free; where requests need the free one, LOOK_AFTER later.
+ *   JOBS-1. Models take turns: the one whose turn is longest ago is next. A look tries each once.
+ *   JOBS-2. The next look is the earliest that any of them asks for, or at once when an accelerator may be free.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, type Instant } from "@tutti/units";
 
-/** Time after which jobs are looked at again whose accelerator requests needed, µs. */
-const LOOK_AFTER = 1_000;
-
 export class JobTurns {
   /** Slots by the number of their last turn. */
   readonly #waiting: IndexedHeap;
-  /** By slot: the number of its last turn. */
+  /** By slot: the number of its last turn, in which it was granted an accelerator. */
   readonly #turns: number[] = [];
+  /** Slots that the present look has passed over. */
+  readonly #passed: number[] = [];
   #turn = 0;
   #lookAt: Instant = ALWAYS;
 
@@ -22,7 +21,7 @@ export class JobTurns {
     this.#waiting = new IndexedHeap(slotsMax);
   }
 
-  /** When to look next; `NEVER`: no job waits. */
+  /** When to look next; `NEVER`: no job waits, or for nothing that is known. */
   get lookAt(): Instant {
     return this.#waiting.size === 0 ? NEVER : this.#lookAt;
   }
@@ -39,17 +38,18 @@ export class JobTurns {
   remove(slot: number): void {
     if (this.#waiting.remove(slot)) this.#turns[slot] = ++this.#turn;
   }
-  /** Its turn is over: requests need the accelerator. */
-  refuse(slot: number, at: Instant): void {
-    this.#turns[slot] = ++this.#turn;
-    this.#waiting.set(slot, this.#turn);
-    this.#lookAt = (at + LOOK_AFTER) as Instant;
+  /** Passes over a slot for the rest of a look. @param again - when to look for an accelerator for it again */
+  pass(slot: number, again: Instant): void {
+    this.#waiting.remove(slot);
+    this.#passed.push(slot);
+    if (this.#lookAt === ALWAYS || again < this.#lookAt) this.#lookAt = again;
   }
-  /** @param at - moment at which an accelerator will be free; `NEVER`: unknown */
-  waitUntil(at: Instant): void {
-    this.#lookAt = at;
+  /** A look ends: those that were passed over keep their turns. */
+  endLook(): void {
+    for (const slot of this.#passed) this.#waiting.set(slot, this.#turns[slot] ?? 0);
+    this.#passed.length = 0;
   }
-  /** An accelerator may be free earlier than was known. */
+  /** An accelerator may be free earlier than was known; or a look begins, and what it finds says when the next one is. */
   lookSoon(): void {
     this.#lookAt = ALWAYS;
   }

@@ -88,6 +88,15 @@ test("jobs are granted as soon as an accelerator is nearly free, and models with
   expect(granted(grants).at(-1)).toEqual([JOBS + 1, 0, 6_800]);
 });
 
+test("a model with long jobs, for which no time is spare, doesn't hold up another's (JOBS-1)", () => {
+  const { grants, offer, runUntil } = ranked([0]);
+  offer(1, 1_000, { execAt: at(10_200) });
+  offer(JOBS, 1_000, { takes: 50_000 as Micros });
+  offer(JOBS + 1, 1_000, { takes: 2_000 as Micros });
+  runUntil(1_000);
+  expect(granted(grants)).toEqual([[JOBS + 1, 0, 1_000]]);
+});
+
 test("jobs never wait in W, and are forgotten with their model", () => {
   const { rank, offer, runUntil } = ranked([]);
   offer(JOBS, 1_000, { takes: 2_000 as Micros });

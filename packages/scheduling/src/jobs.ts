@@ -1,4 +1,4 @@
-/** Bounds of jobs' batches. docs/algorithms.md, A12. */
+/** Bounds of jobs' batches. docs/algorithms.md, A13. */
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros } from "@tutti/units";
 

@@ -45,7 +45,7 @@ export interface Candidate {
   delay: Micros;
   /** Executor types that can't run it in time: it isn't granted theirs. Mostly none. */
   unfit: UnfitTypes;
-  /** Run time of a batch of jobs (A12): it gets only time that no request needs. Left out: a batch of requests. */
+  /** Run time of a batch of jobs (A13): it gets only time that no request needs. Left out: a batch of requests. */
   takes?: Micros;
 }
 

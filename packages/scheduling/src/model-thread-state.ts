@@ -59,7 +59,7 @@ export interface ModelThreadConfig {
   since?: Instant | undefined;
   /** Weights of applications under overload: M8. */
   shares?: ShareRules;
-  /** Whether it has jobs (A12), not requests: its batches get only time that no request needs. */
+  /** Whether it has jobs (A13), not requests: its batches get only time that no request needs. */
   isForJobs?: boolean;
 }
 

@@ -28,6 +28,8 @@ import { ThreadSlots } from "./thread-slots.ts";
 import { WaitingSet } from "./waiting-set.ts";
 
 const VALIDITY_TIMES = 4;
+/** Time after which jobs are looked at again where requests needed the accelerator, µs. */
+const LOOK_AGAIN_AFTER = 1_000;
 /** Time after which an accelerator that doesn't answer is asked again, µs; a grant's validity if that is longer. */
 const ASK_AGAIN_AFTER = 1_000;
 /** Most models that are served; offers of further ones are counted and ignored. */
@@ -299,24 +301,35 @@ export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects):
   return true;
 }
 
-/** A12: grants an accelerator to a batch of jobs, if no request needs it meanwhile. False if nothing is granted. */
+/** A13: grants an accelerator to a batch of jobs, if no request needs it meanwhile. False if nothing is granted. */
 export function fireJobs(rank: RankThread, at: Instant, out: RankEffects): boolean {
-  const { jobs, accelerators } = rank;
+  const { jobs } = rank;
   if (jobs.lookAt > at) return false;
   advance(rank, at);
+  jobs.lookSoon();
+  while (jobs.next >= 0) if (grantJobs(rank, at, out)) return true;
+  jobs.endLook();
+  return false;
+}
+
+/** Looks for time for the model with jobs whose turn it is. @returns whether it is granted */
+function grantJobs(rank: RankThread, at: Instant, out: RankEffects): boolean {
+  const { jobs, accelerators } = rank;
   const index = jobs.next;
   const { delay, takes, classes } = rank.slots[index]!;
   const gpu = accelerators.firstFreeBy(at + delay, classes);
   if (gpu < 0) {
-    jobs.waitUntil((accelerators.soonestFree(classes) - delay) as Instant);
+    jobs.pass(index, (accelerators.soonestFree(classes) - delay) as Instant);
     return false;
   }
   const startAt = Math.max(at + delay, accelerators.freeAt(gpu));
   if (!isSpare(rank, at, gpu as GpuId, (startAt + takes) as Instant)) {
-    jobs.refuse(index, at);
+    jobs.pass(index, (at + LOOK_AGAIN_AFTER) as Instant);
     return false;
   }
+  jobs.endLook();
   jobs.remove(index);
+  jobs.lookSoon(); // there may be another accelerator
   grant(rank, index, gpu, out);
   return true;
 }

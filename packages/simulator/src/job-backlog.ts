@@ -8,15 +8,16 @@ import type { SimClusterOptions, SimListener } from "./simulated-cluster.ts";
 
 /** Time that jobs have, µs: none is ever late. */
 const DAY = 86_400e6 as Micros;
-/** Largest batches that wait for each accelerator. */
+/** Largest batches that wait for each accelerator, and the most jobs that wait. */
 const BATCHES_WAITING = 2;
+const WAITING_MAX = 32_768;
 
 /** Settings of a ModelThread for jobs: a batch starts whenever it may. */
 export const JOB_TUNING = { policy: { kind: "eager" }, gather: "head", slo: DAY, isForJobs: true } as const;
 
 type Delays = Readonly<Record<"ctrl" | "perItem" | "respond", Micros>>;
 
-/** The longest that a batch of jobs may run beside these models (docs/algorithms.md, A12). */
+/** The longest that a batch of jobs may run beside these models (docs/algorithms.md, A13). */
 export function jobRunMaxBeside(models: readonly ScenarioModel[], { ctrl, perItem, respond }: Delays): Micros {
   const slacks = models.map(({ slo, classes, profile }) => {
     const least = Math.min(slo, ...classes.map((one) => one.slo));
@@ -55,7 +56,7 @@ export class JobBacklog {
   /** Makes the first jobs. */
   begin(cluster: Cluster): void {
     for (const [i, { profile }] of this.jobs.entries())
-      this.#add(cluster, i, BATCHES_WAITING * this.#gpus * profile.batchSizeMax);
+      this.#add(cluster, i, Math.min(WAITING_MAX, BATCHES_WAITING * this.#gpus * profile.batchSizeMax));
   }
 
   isOf({ thread }: DispatchedBatch): boolean {

@@ -31,15 +31,17 @@ export class JobsTally {
     const { jobs, gpus, warmup, duration, models, network } = this.#scenario;
     if (jobs === undefined) return {};
     const time = gpus * (duration - warmup);
-    const loads = jobs.map(({ name }, i) => {
+    const runMax = jobRunMaxBeside(models, plannedDelays(network));
+    const loads = jobs.map(({ name, profile }, i) => {
       const { batches, items } = this.#loads[i]!;
-      return { name, rps: (items * 1e6) / (duration - warmup), batchMean: batches === 0 ? 0 : items / batches };
+      const did = { rps: (items * 1e6) / (duration - warmup), batchMean: batches === 0 ? 0 : items / batches };
+      return { name, ...did, isTooLong: profile.latency(1) > runMax };
     });
     return {
       jobs: {
         busyFraction: this.#busy / time,
         usedFraction: (this.#busy + busy) / time,
-        runMaxMs: jobRunMaxBeside(models, plannedDelays(network)) / 1000,
+        runMaxMs: runMax / 1000,
         loads,
       },
     };

@@ -54,6 +54,6 @@ test("jobs of several models share the time; one whose single job takes too long
   const two = { ...EMBED, name: "other" };
   const { jobs } = simulate(beside({ rate: 1_650, jobs: [EMBED, long, two] }));
   const [first, none, other] = jobs!.loads;
-  expect(none).toEqual({ name: "long", rps: 0, batchMean: 0 });
+  expect(none).toEqual({ name: "long", rps: 0, batchMean: 0, isTooLong: true });
   expect(first!.rps / other!.rps).toBeCloseTo(1, 1);
 });

@@ -42,9 +42,17 @@ export interface JobsResult {
   readonly usedFraction: number;
   /** The longest that a batch of jobs may run beside these models; one that takes longer never runs. */
   readonly runMaxMs: number;
-  readonly loads: readonly { readonly name: string; readonly rps: number; readonly batchMean: number }[];
+  readonly loads: readonly JobLoadResult[];
   /** The same requests on accelerators that have no jobs. */
   readonly without?: RequestsAlone;
+}
+
+export interface JobLoadResult {
+  readonly name: string;
+  readonly rps: number;
+  readonly batchMean: number;
+  /** Whether even one of these jobs takes longer than `runMaxMs`: none is ever run. */
+  readonly isTooLong: boolean;
 }
 
 export interface RequestsAlone {

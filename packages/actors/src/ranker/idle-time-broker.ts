@@ -1,7 +1,7 @@
 import type { Clock } from "@tutti/ports/clock";
 import { IdleAsked, IdleGiven } from "@tutti/protocol";
 import { type Grant, type RankThread, giveIdleTime, idleDelayOf } from "@tutti/scheduling";
-import { type ActorKey, type GpuId, type Instant, after, micros } from "@tutti/units";
+import { type GpuId, type Instant, after, micros } from "@tutti/units";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 
 /** Gives executors idle time for isolated runs (docs/algorithms.md, B9), and counts the delays that this causes. */
@@ -17,21 +17,21 @@ export class IdleTimeBroker {
     readonly runtime: ActorRuntime;
     readonly clock: Clock;
     /** State that the leader grants with; undefined: we don't lead. */
-    readonly leading: () => { readonly rank: RankThread; readonly gpus: ReadonlyMap<GpuId, ActorKey> } | undefined;
+    readonly leading: () => RankThread | undefined;
     readonly onGiven: () => void;
   }) {
     const { runtime, clock } = options;
     runtime.onPacked(IdleAsked, (asked, sender) => {
-      const lead = options.leading();
-      if (lead === undefined || asked.executor !== sender || asked.epoch !== lead.rank.epoch) return;
+      const rank = options.leading();
+      if (rank === undefined || asked.executor !== sender || asked.epoch !== rank.epoch) return;
       this.#asked++;
       const now = clock.now();
       const { gpu, epoch, grantSeq } = asked;
-      const until = giveIdleTime(lead.rank, now, asked);
+      const until = giveIdleTime(rank, now, asked);
       if (until === undefined) return;
       this.#given++;
       this.#until.set(gpu, until);
-      const validUntil = after(now, micros(lead.rank.validityTimes * lead.rank.ctrl));
+      const validUntil = after(now, micros(rank.validityTimes * rank.ctrl));
       runtime.send(sender, IdleGiven, { gpu, epoch, grantSeq, validUntil, until });
       options.onGiven();
     });

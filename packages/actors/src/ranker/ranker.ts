@@ -158,8 +158,7 @@ class Ranker implements Actor, RankEffects {
     this.#idle = new IdleTimeBroker({
       runtime: this.#runtime,
       clock: ports.clock,
-      leading: () =>
-        this.#rank === undefined || this.#stepDown.isOver ? undefined : { rank: this.#rank, gpus: this.#gpus },
+      leading: () => (this.#stepDown.isOver ? undefined : this.#rank),
       onGiven: () => this.#rearm(),
     });
     this.#listen();

@@ -46,8 +46,8 @@ function costLines(cost: SimulationResult["cost"]): string[] {
 function jobLines({ jobs, models }: SimulationResult): string[] {
   if (jobs === undefined) return [];
   const { busyFraction, usedFraction, runMaxMs, loads, without } = jobs;
-  const rates = loads.map(({ name, rps, batchMean }) =>
-    rps === 0 ? `no ${name} (one takes longer)` : `${count(rps)} ${name}/s in batches of ${fixed(batchMean)}`,
+  const rates = loads.map(({ name, rps, batchMean, isTooLong }) =>
+    isTooLong ? `no ${name} (one takes longer)` : `${count(rps)} ${name}/s in batches of ${fixed(batchMean)}`,
   );
   const lines = [
     `  jobs      ${percent(busyFraction)} of the time, in runs of ${fixed(runMaxMs)} ms at most: ${rates.join(", ")}`,
