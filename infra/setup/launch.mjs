@@ -14,6 +14,14 @@ import { say, SetupError } from "./progress.mjs";
  * @typedef {{ ready: Ready, state: string, script: string, args: string[], env?: Record<string, string> }} Launch
  */
 
+/**
+ * Whether `tutti` with these arguments starts a NATS server: not for a help text, or on servers that run.
+ *
+ * @param {string[]} args
+ */
+export const startsServer = ([command, ...flags]) =>
+  command === "up" && !flags.some((flag) => /^(-h|--help|--nats(=.*)?)$/.test(flag));
+
 /** @param {import("./host.mjs").Host} host @param {string} state */
 export async function natsServerFor(host, state) {
   const found = (await findNatsServer(host, state)) ?? (await bringNatsServer(host, state));

@@ -12,7 +12,7 @@ import { bringChromium, findChromium } from "../chromium/chromium.mjs";
 import { dependencies } from "./dependencies.mjs";
 import { thisHost } from "./host.mjs";
 import { withLock } from "./lock.mjs";
-import { fail, launch, natsServerFor, orNone, sayWaiting } from "./launch.mjs";
+import { fail, launch, natsServerFor, orNone, sayWaiting, startsServer } from "./launch.mjs";
 import { rememberedNatsServer } from "./nats-server.mjs";
 import { nodeRuntime, withNodeFirst } from "./node-runtime.mjs";
 import { SetupError } from "./progress.mjs";
@@ -22,18 +22,18 @@ const state = join(root, ".tutti");
 const TESTS = "infra/test/run.ts";
 
 /**
- * @typedef {{ script: string | undefined, args: string[], natsServer: boolean }} Command
+ * @typedef {{ script: string | undefined, args: string[], natsServer: boolean, page?: boolean }} Command - `page`: it
+ *   needs the console's, which goes without saying with a server
  * @typedef {import("./launch.mjs").Ready} Ready
  */
 
 /** @param {string | undefined} name @param {string[]} args @returns {Command} */
 function commandOf(name, args) {
-  const cli = "packages/cli/src/main.ts";
   switch (name) {
     case "start":
-      return { script: cli, args: ["up", ...args], natsServer: true };
+      return tuttiCommand(["up", ...args]);
     case "tutti":
-      return { script: cli, args, natsServer: args[0] === "up" };
+      return tuttiCommand(args);
     case "test":
       return { script: TESTS, args, natsServer: needsServer(args) };
     case "check":
@@ -70,6 +70,12 @@ function commandOf(name, args) {
   }
 }
 
+/** @param {string[]} args @returns {Command} */
+const tuttiCommand = (args) => ({
+  ...{ script: "packages/cli/src/main.ts", args },
+  ...{ natsServer: startsServer(args), page: args[0] === "up" },
+});
+
 /** @param {string | undefined} name */
 function benchmark(name) {
   if (name !== undefined && /^[a-z]+(-[a-z]+)*$/.test(name) && existsSync(join(root, "test/bench", name, "main.ts")))
@@ -101,7 +107,7 @@ async function setUp(command) {
   const runtime = nodeRuntime(host, state);
   const modules = dependencies(root, state);
   const remembered = command.natsServer ? rememberedNatsServer(host, state) : undefined;
-  const page = command.natsServer ? consoleBuild(root, state) : undefined;
+  const page = (command.page ?? command.natsServer) ? consoleBuild(root, state) : undefined;
   const isThere = modules.check() === "fresh" && (!command.natsServer || remembered !== undefined);
   const nothingToDo = isThere && (page?.isFresh() ?? true);
   if (runtime.path !== undefined && nothingToDo) return { node: runtime.path, natsServer: remembered };

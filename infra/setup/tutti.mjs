@@ -8,7 +8,7 @@ import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readJson, thisHost } from "./host.mjs";
-import { fail, launch, natsServerFor, sayWaiting } from "./launch.mjs";
+import { fail, launch, natsServerFor, sayWaiting, startsServer } from "./launch.mjs";
 import { withLock } from "./lock.mjs";
 import { rememberedNatsServer } from "./nats-server.mjs";
 import { nodeRuntime, withNodeFirst } from "./node-runtime.mjs";
@@ -46,7 +46,7 @@ async function main(args) {
   mkdirSync(state, { recursive: true, mode: 0o700 });
   const runtime = nodeRuntime(host, state);
   const remembered = rememberedNatsServer(host, state);
-  const needsServer = args[0] === "up";
+  const needsServer = startsServer(args);
   const isThere = runtime.path !== undefined && (remembered !== undefined || !needsServer);
   const ready = isThere
     ? { node: String(runtime.path), natsServer: remembered }
