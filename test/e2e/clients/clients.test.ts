@@ -238,7 +238,7 @@ async function startCluster(): Promise<{ readonly up: TuttiUp; readonly ca: stri
 }
 
 test("the Python client ends what is in flight when it closes, and comes back after its server", async () => {
-  const ingress = await startIngress(new Map([["slow", Array<Answer>(4).fill("silence")]]));
+  const ingress = await startIngress(new Map([["slow", Array<Answer>(5).fill("silence")]]));
   const child = spawn(python(), [LIFECYCLE, nats!.url], {
     env: { ...process.env, ...environment },
     stdio: ["pipe", "pipe", "inherit"],

@@ -6,11 +6,14 @@ usage: python-lifecycle.py <url>: prints what it has done, a word a line, and re
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
+from nats.aio.msg import Msg
 
 from tutti_client import InferResult, Tutti, TuttiError, Unavailable, connect, connect_sync
 
@@ -27,10 +30,10 @@ def code_of(ask: Callable[[], object]) -> str:
     return "ok"
 
 
-async def code_in_loop(client: Tutti, model: str) -> str:
+async def code_in_loop(client: Tutti, model: str, **options: Any) -> str:
     """Ask in an event loop, and return the error's code."""
     try:
-        await client.infer(model, X)
+        await client.infer(model, X, **options)
     except TuttiError as error:
         return f"{error.code} {error.retryable}"
     return "ok"
@@ -46,6 +49,19 @@ async def close_in_loop() -> None:
     assert await asyncio.gather(*asked) == ["TUTTI_CANCELLED False"] * 2
     assert client.in_flight == 0
     assert await code_in_loop(client, "nothing") == "TUTTI_UNAVAILABLE False"
+
+
+async def close_as_an_answer_comes() -> None:
+    """A retryable refusal that arrives in the turn in which the client closes begins no other attempt."""
+    client = await connect(URL, app="shop")
+    asked = asyncio.ensure_future(code_in_loop(client, "slow", slo="200ms", retries=1))
+    assert await code_in_loop(client, "nothing") == "ok"
+    (token,) = client._waiting
+    refusal = json.dumps({"code": "TUTTI_OVERLOADED", "error": "busy", "retryable": True, "retryAfterMs": 0}).encode()
+    headers = {"Nats-Service-Error-Code": "429"}
+    message = Msg(client._nats, subject=f"{client._prefix}{token}", data=refusal, headers=headers)
+    await asyncio.gather(client.close(), client._on_answer(message))
+    assert await asked == "TUTTI_CANCELLED False"
 
 
 def close_in_threads() -> None:
@@ -78,6 +94,7 @@ def restart() -> None:
 
 
 asyncio.run(close_in_loop())
+asyncio.run(close_as_an_answer_comes())
 close_in_threads()
 print("closed", flush=True)
 restart()

@@ -143,8 +143,8 @@ class Flight:
             self.settle(outcome)
 
     def settle(self, outcome: InferResult | TuttiError) -> None:
-        """Hand the outcome to `run`."""
-        if not isinstance(self._outcome, InferResult):
+        """Hand the outcome to `run`. Outputs and a cancellation stay: no answer that comes after them counts."""
+        if self._outcome is None or (isinstance(self._outcome, TuttiError) and self._outcome.code != "TUTTI_CANCELLED"):
             self._outcome = outcome
         self._wake()
 
