@@ -73,7 +73,7 @@ function addVersion(program: Command): void {
 function addUp(program: Command): void {
   const command = program
     .command("up")
-    .description("start everything on this machine, load models, and print a line of status a second until Ctrl-C");
+    .description("start everything on this machine, load models, and show a line of status until Ctrl-C");
   for (const spec of [FILE_OPTION, ...UP_OPTIONS]) {
     command.addOption(new Option(flagOf(spec), describe(spec)));
     if (spec.value === undefined) command.addOption(new Option(oppositeOf(spec)).hideHelp());

@@ -56,7 +56,7 @@ export async function up(command: Command): Promise<void> {
     options.pipelines,
     loadable.map(({ model }) => model.name),
   );
-  const announcer = new Announcer({ json: options.json, write: (line) => void process.stdout.write(`${line}\n`) });
+  const announcer = announcerFor(options.json);
   const ending: (() => Promise<void>)[] = [];
   const kills: (() => void)[] = [];
   const stop = new StopSignal(() => {
@@ -338,4 +338,11 @@ async function runOnce(command: string, nats: ServingNats, options: UpOptions): 
   const child = spawn(command, { shell: true, stdio: "inherit", env });
   const [code] = (await once(child, "exit")) as [number | null];
   process.exitCode = code ?? 1;
+}
+
+function announcerFor(json: boolean): Announcer {
+  const { stdout } = process;
+  const put = (text: string): void => void stdout.write(text);
+  const terminal = stdout.isTTY ? { columns: () => stdout.columns, put } : undefined;
+  return new Announcer({ json, write: (line) => put(`${line}\n`), terminal });
 }

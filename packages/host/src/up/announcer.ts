@@ -7,16 +7,40 @@ import { renderStatus } from "./status-line.ts";
 /** Child lines shown per second; all others are in the logs only. */
 const CHILD_LINES_MAX = 20;
 
+/** A terminal: its last line is the status, which changes in place. */
+export interface StatusTerminal {
+  /** Characters in a line. */
+  columns(): number;
+  /** Writes as it is, without a line feed. */
+  put(text: string): void;
+}
+
+/** Returns to the line's beginning and clears it. */
+const CLEAR = "\r\u001b[2K";
+
 export class Announcer {
   readonly #json: boolean;
   readonly #write: (line: string) => void;
+  readonly #terminal: StatusTerminal | undefined;
+  /** The status that stands on the terminal's last line; empty: none. */
+  #shown = "";
   #childLines = 0;
   #hidden = 0;
   #stopping = false;
 
-  constructor(options: { readonly json: boolean; readonly write: (line: string) => void }) {
+  /** @param options.terminal - where lines go to people; default: to a file or a program */
+  constructor(options: {
+    readonly json: boolean;
+    readonly write: (line: string) => void;
+    readonly terminal?: StatusTerminal | undefined;
+  }) {
     this.#json = options.json;
-    this.#write = options.write;
+    this.#terminal = options.json ? undefined : options.terminal;
+    this.#write = (line) => {
+      if (this.#shown !== "") this.#terminal?.put(CLEAR);
+      options.write(line);
+      if (this.#shown !== "") this.#terminal?.put(this.#shown);
+    };
   }
 
   say(event: string, text: string, fields: Readonly<Record<string, unknown>> = {}): void {
@@ -26,6 +50,7 @@ export class Announcer {
   /** Hides child lines from now on, since children report that their peers stop; the logs still have them. */
   stopping(): void {
     this.#stopping = true;
+    this.#show("");
     this.say("stopping", "Stopping.");
   }
 
@@ -39,7 +64,15 @@ export class Announcer {
     this.#childLines = 0;
     this.#hidden = 0;
     if (this.#json) this.#write(JSON.stringify({ event: "status", ...reading }));
-    else this.#write(`${renderStatus(reading)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`);
+    else this.#show(`${renderStatus(reading)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`);
+  }
+
+  /** Shows a status: in place on a terminal, else as a line. */
+  #show(status: string): void {
+    if (this.#terminal === undefined) return void (status !== "" && this.#write(status));
+    const clipped = status.slice(0, Math.max(0, this.#terminal.columns() - 1));
+    if (this.#shown !== "" || clipped !== "") this.#terminal.put(`${CLEAR}${clipped}`);
+    this.#shown = clipped;
   }
 
   /** Shows a child's line: structured ones from "warn" on, and everything unstructured, such as a stack. */

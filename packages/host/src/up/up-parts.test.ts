@@ -6,6 +6,7 @@ import { afterEach, expect, test } from "vitest";
 import { gpusIn } from "../parts/nvidia-gpus.ts";
 import { parseRoleOptions } from "../role/role-options.ts";
 import { Announcer } from "./announcer.ts";
+import type { Reading } from "./status-board.ts";
 import { planCluster } from "./cluster-plan.ts";
 import { RunDirectory } from "./run-directory.ts";
 import { type UpFlags, parseUpOptions } from "./up-options.ts";
@@ -285,6 +286,37 @@ test("of a child's lines, warnings and stacks reach the terminal, and a flood of
   announcer.stopping();
   announcer.childLine("ingress", "Error: my peer is gone");
   expect(lines.at(-1)).toBe("Stopping.");
+});
+
+/** Text of a terminal's lines after what was put: CR and "erase line" are understood. */
+function screenOf(texts: readonly string[]): string[] {
+  const lines = [""];
+  for (const part of texts.join("").split(/(\n|\r\u001b\[2K)/)) {
+    if (part === "\n") lines.push("");
+    else if (part === "\r\u001b[2K") lines[lines.length - 1] = "";
+    else lines[lines.length - 1] += part;
+  }
+  return lines;
+}
+
+test("on a terminal the status is one last line that changes, and other lines stand above it", () => {
+  const texts: string[] = [];
+  const put = (text: string): void => void texts.push(text);
+  const terminal = { columns: () => 30, put };
+  const announcer = new Announcer({ json: false, write: (line) => put(`${line}\n`), terminal });
+  const reading: Reading = {
+    ...{ seconds: 1, requests: 1, inTime: 1, late: 0, refused: 0, reasons: {}, meanLatencyUs: 0 },
+    ...{ batches: 0, items: 0, gpus: [], threads: [] },
+  };
+  announcer.say("started", "Started.");
+  announcer.status(reading);
+  announcer.status({ ...reading, requests: 2, inTime: 2 });
+  expect(screenOf(texts)).toEqual(["Started.", "     2 requests · 2 in time ·"]);
+  announcer.childLine("ingress", "Error: broken");
+  announcer.status({ ...reading, requests: 3, inTime: 3 });
+  expect(screenOf(texts)).toEqual(["Started.", "ingress | Error: broken", "     3 requests · 3 in time ·"]);
+  announcer.stopping();
+  expect(screenOf(texts)).toEqual(["Started.", "ingress | Error: broken", "Stopping.", ""]);
 });
 
 test("a Jaeger beside the system goes not with traces for another", () => {
