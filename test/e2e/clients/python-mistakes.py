@@ -1,6 +1,6 @@
-"""Makes calls that can't be made as they are.
+"""Makes calls that can't be made as they are, and one that gives None for every option.
 
-usage: python-mistakes.py <url>: prints by call the code of its InvalidInput or the name of another error, as JSON.
+usage: python-mistakes.py <url>: prints by call the code of its InvalidInput, or another outcome, as JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti_client import InvalidInput, connect_sync
+from tutti_client import InferOptions, InvalidInput, connect_sync
 
 URL = sys.argv[1]
 X = {"x": np.ones((1, 4), np.float32)}
@@ -22,9 +22,13 @@ INFER: list[dict[str, Any]] = [
         for code in ("\r\nTutti-Priority: 255", "\n", "\r", "\0", "\x7f")
     ),
     {"outputs": ["y", "z\r\nTutti-Priority: 255"]},
+    {"form": "xml"},
+    {"form": ""},
+    {"app": ""},
     {"id": 17},
     {"version": 2},
 ]
+CONNECT: list[dict[str, Any]] = [{"app": "a.b"}, {"app": "a b"}, {"app": ""}, {"timeout": "soon"}]
 
 
 def outcome_of(error: Exception) -> str:
@@ -40,4 +44,13 @@ with connect_sync(URL, app="shop") as client:
             outcomes[f"infer {options}"] = "ok"
         except Exception as error:
             outcomes[f"infer {options}"] = outcome_of(error)
+    nothing: Any = dict.fromkeys(InferOptions.__annotations__)
+    for options in ({}, nothing):
+        client.infer("plain", X, **options)
+for options in CONNECT:
+    try:
+        with connect_sync(URL, **options):
+            outcomes[f"connect {options}"] = "ok"
+    except Exception as error:
+        outcomes[f"connect {options}"] = outcome_of(error)
 print(json.dumps(outcomes))

@@ -22,7 +22,7 @@ from nats.errors import Error as NatsError
 from numpy.typing import ArrayLike
 
 from .errors import TuttiError
-from .flight import Duration, Flight, InferOptions, InferResult, micros
+from .flight import Duration, Flight, InferOptions, InferResult, checked, micros
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,7 +37,7 @@ class Tutti:
 
     def __init__(self, nats: Client, app: str | None, retries: int, timeout: Duration) -> None:
         self._nats, self._timeout_ms, self._closed = nats, micros(timeout) / 1000, False
-        self._defaults: InferOptions = {"app": app or "default", "retries": retries}
+        self._app, self._retries = "default" if app is None else checked("an application", app), retries
         # One subscription for all answers: each reply subject ends in a token, which is never given twice.
         self._prefix = f"_INBOX{'' if app is None else '.' + app}.{uuid.uuid4().hex}."
         self._tokens, self._waiting = itertools.count(1), dict[str, Flight]()
@@ -47,7 +47,7 @@ class Tutti:
 
     async def infer(self, model: str, inputs: Mapping[str, ArrayLike], **options: Unpack[InferOptions]) -> InferResult:
         """Ask a model for its outputs. A batch axis of 1 may be left out. Cancelling the task cancels the request."""
-        return await self._run(self._prepare(model, inputs, options))
+        return await self._run(Flight(self, model, inputs, options))
 
     @property
     def in_flight(self) -> int:
@@ -68,9 +68,6 @@ class Tutti:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def _prepare(self, model: str, inputs: Mapping[str, ArrayLike], options: InferOptions) -> Flight:
-        return Flight(self, model, inputs, {**self._defaults, **options})
 
     async def _run(self, flight: Flight) -> InferResult:
         if self._closed:
@@ -112,12 +109,13 @@ async def connect(
     `app` names the application that asks, unless a request names another. `credentials` is a file with its nkey seed,
     or a .creds file. `tls` is the PEM file of the authority of the servers' certificates, or a context with a
     certificate of the client's own; then a server without TLS is refused. `retries` is for requests that give no
-    number, and `timeout` how long a request without an SLO waits. Raises Unavailable where no server answers, and a
-    TuttiError with TUTTI_FORBIDDEN where they refuse the credentials.
+    number, and `timeout` how long a request without an SLO waits. Raises Unavailable where no server answers, a
+    TuttiError with TUTTI_FORBIDDEN where they refuse the credentials, and InvalidInput for what can't be an option.
     """
     urls = [url for text in ([servers] if isinstance(servers, str) else servers) for url in text.split(",")]
     context = tls if tls is None or isinstance(tls, ssl.SSLContext) else ssl.create_default_context(cafile=tls)
     nats, failures, is_connecting = _TlsClient() if context else Client(), 0, True
+    tutti = Tutti(nats, app, retries, timeout)
 
     async def on_error(error: Exception) -> None:
         nonlocal failures
@@ -152,7 +150,6 @@ async def connect(
             text = f"{', '.join(urls)} does not accept the credentials of {name}: {error}"
             raise TuttiError.of("TUTTI_FORBIDDEN", text) from error
         raise TuttiError.of("TUTTI_UNAVAILABLE", f"no NATS server answers at {', '.join(urls)}: {error}") from error
-    tutti = Tutti(nats, app, retries, timeout)
     await nats.subscribe(f"{tutti._prefix}*", cb=tutti._on_answer)
     return tutti
 
@@ -208,7 +205,7 @@ class SyncTutti:
         self, model: str, inputs: Mapping[str, ArrayLike], **options: Unpack[InferOptions]
     ) -> Future[InferResult]:
         """Ask a model for its outputs without waiting. Cancelling the future cancels the request."""
-        flight = self.client._prepare(model, inputs, options)
+        flight = Flight(self.client, model, inputs, options)
         with self._lock:
             if self._loop.is_closed():
                 raise TuttiError.of("TUTTI_UNAVAILABLE", "the client is closed", retryable=False)

@@ -39,21 +39,21 @@ _TRACEPARENT = re.compile(r"(00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-)([0
 
 
 class InferOptions(TypedDict, total=False):
-    """Options of `infer`. All have defaults."""
+    """Options of `infer`. All have defaults; None means the default."""
 
-    app: str  # application in whose name the request is made; default: the client's
-    slo: Duration  # from arrival to answer; default: the model's own
-    costs: Sequence[tuple[Duration, float]]  # instead of `slo`, of a late answer: [("25ms", 1), ("100ms", 3)]
-    cold_start: Duration  # how much longer to wait, should the model be parked: its own `cold_start`; default: 0
-    outputs: Sequence[str]  # names of the outputs wanted; default: all
-    retries: int  # largest number of retries after retryable errors, each with the SLO anew; default: the client's
-    within: Duration  # bounds all attempts together; default: (retries + 1) · (SLO + cold start + 60 ms)
-    form: Literal["binary", "json"]  # default: binary
-    version: str  # of the model; default: the route's
-    priority: int  # 0 to 255, the highest first, among this application's requests under overload; default: 0
-    size: float  # length of the request in its model's own unit (tokens, pixels of width): above zero
-    id: str  # the application's own id of the request; default, where there are retries: a random one
-    traceparent: str  # W3C trace context of the caller; an unreadable one is left out
+    app: str | None  # application in whose name the request is made; default: the client's
+    slo: Duration | None  # from arrival to answer; default: the model's own
+    costs: Sequence[tuple[Duration, float]] | None  # instead of `slo`, of a late answer: [("25ms", 1), ("100ms", 3)]
+    cold_start: Duration | None  # how much longer to wait, should the model be parked: its own `cold_start`; default: 0
+    outputs: Sequence[str] | None  # names of the outputs wanted; default: all
+    retries: int | None  # most retries after retryable errors, each with the SLO anew; default: the client's
+    within: Duration | None  # bounds all attempts together; default: (retries + 1) · (SLO + cold start + 60 ms)
+    form: Literal["binary", "json"] | None  # default: binary
+    version: str | None  # of the model; default: the route's
+    priority: int | None  # 0 to 255, the highest first, among this application's requests under overload; default: 0
+    size: float | None  # length of the request in its model's own unit (tokens, pixels of width): above zero
+    id: str | None  # the application's own id of the request; default, where there are retries: a random one
+    traceparent: str | None  # W3C trace context of the caller; an unreadable one is left out
 
 
 @dataclass(frozen=True)
@@ -71,35 +71,35 @@ class Flight:
     def __init__(self, client: Tutti, target: str, inputs: Mapping[str, ArrayLike], options: InferOptions) -> None:
         if unknown := options.keys() - InferOptions.__annotations__.keys():
             raise TypeError(f"infer() has no option {', '.join(sorted(unknown))}")
-        app, retries, form = options["app"], options["retries"], options.get("form", "binary")
-        slo, size, outputs = options.get("slo"), options.get("size"), options.get("outputs")
-        if not _MODEL.fullmatch(target):
-            raise invalid(f'"{target}" is no name of a model: letters, digits, "-" and "_" only')
-        if not _NAME.fullmatch(app):
-            raise invalid(f'"{app}" is no name of an application: letters, digits, "-" and "_" only')
+        app, retries, form, own = options.get("app"), options.get("retries"), options.get("form"), options.get("id")
+        slo, cold, within = options.get("slo"), options.get("cold_start"), options.get("within")
+        outputs, priority, size = options.get("outputs"), options.get("priority"), options.get("size")
+        retries = client._retries if retries is None else retries
+        if form not in (None, *_CONTENT):
+            raise invalid(f'"{form}" is no form: give "binary" or "json"')
         if size is not None and not 0 < size <= _SIZE_HINT_MAX:
             raise invalid(f"a size of {number_text(size)}: give a number above zero and up to {_SIZE_HINT_MAX}")
         if not isinstance(retries, int) or retries < 0:
             raise invalid(f"{retries} retries: give a whole number")
-        self._client, self._target, self._app, self._retries = client, target, app, retries
+        self._client, self._target, self._retries = client, checked("a model", target, _MODEL), retries
+        self._app = client._app if app is None else checked("an application", app)
         self._costs = _costs_of(options)
         self._slo = self._costs[0][0] if self._costs else None if slo is None else micros(slo)
         last = self._costs[-1][0] if self._costs else self._slo
         self._worth_ms = inf if last is None else last / 1000  # until when an answer is worth something
-        cold_ms = ceil(micros(options.get("cold_start", 0)) / 1000)
+        cold_ms = ceil(micros(0 if cold is None else cold) / 1000)
         self._wait_ms = (client._timeout_ms if last is None else ceil(last / 1000)) + cold_ms
-        every_ms = (retries + 1) * (self._wait_ms + _GRACE_MS)
-        self._within_ms = micros(options["within"]) / 1000 if "within" in options else every_ms
-        trace = _TRACEPARENT.fullmatch(options.get("traceparent", ""))
+        self._within_ms = (retries + 1) * (self._wait_ms + _GRACE_MS) if within is None else micros(within) / 1000
+        trace = _TRACEPARENT.fullmatch(options.get("traceparent") or "")
         headers = {
-            "Content-Type": _CONTENT[form],
+            "Content-Type": _CONTENT[form or "binary"],
             "Tutti-Slo": None if self._slo is None else f"{self._slo}us",
             "Tutti-Costs": _costs_text(self._costs) or None,
             "Tutti-Outputs": None if outputs is None else ",".join(outputs),
             "Tutti-Version": options.get("version"),
-            "Tutti-Priority": str(options["priority"]) if "priority" in options else None,
+            "Tutti-Priority": None if priority is None else str(priority),
             "Tutti-Size": None if size is None else number_text(size),
-            "Nats-Msg-Id": options.get("id", str(uuid.uuid4()) if retries > 0 else None),
+            "Nats-Msg-Id": str(uuid.uuid4()) if own is None and retries > 0 else own,
             "traceparent": f"{trace[1]}{int(trace[2], 16) & 1:02}" if trace else None,
         }
         self._headers = {name: value for name, value in headers.items() if value is not None}
@@ -107,7 +107,7 @@ class Flight:
         if wrong := [key for key, text in self._headers.items() if not isinstance(text, str) or _CONTROL.search(text)]:
             raise invalid(f"{', '.join(wrong)}: give a text without line breaks and other control characters")
         arrays = {name: as_array(name, value) for name, value in inputs.items()}
-        self._payload = encode_binary(arrays) if form == "binary" else encode_json(arrays, outputs, options.get("id"))
+        self._payload = encode_json(arrays, outputs, own) if form == "json" else encode_binary(arrays)
         self._outcome: InferResult | TuttiError | None = None
         self._signal: asyncio.Future[None] | None = None
         self._tokens: list[str] = []
@@ -206,9 +206,8 @@ def _read(message: Msg, target: str) -> InferResult | TuttiError:
         if "Nats-Service-Error-Code" in headers:
             body = json.loads(data)
             after = body.get("retryAfterMs")
-            return TuttiError.of(
-                body["code"], body["error"], body["retryable"], after if after is None else after / 1e3
-            )
+            after_s = None if after is None else after / 1000
+            return TuttiError.of(body["code"], body["error"], body["retryable"], after_s)
         if not data:  # no form of an answer is empty: the server says that nobody subscribes
             advice = "start one with `tutti up` or `tutti run ingress`"
             return TuttiError.of("TUTTI_UNAVAILABLE", f"no ingress is there to take a request for {target}: {advice}")
@@ -217,6 +216,13 @@ def _read(message: Msg, target: str) -> InferResult | TuttiError:
         return InferResult(outputs, model or target, version or headers.get("Tutti-Version"))
     except Exception as error:
         return TuttiError.of("TUTTI_INTERNAL", f"the answer can't be read: {error}")
+
+
+def checked(what: str, name: str, pattern: re.Pattern[str] = _NAME) -> str:
+    """Check that something can have this name."""
+    if not pattern.fullmatch(name):
+        raise invalid(f'"{name}" is no name of {what}: letters, digits, "-" and "_" only')
+    return name
 
 
 def micros(given: Duration) -> int:
@@ -230,16 +236,15 @@ def micros(given: Duration) -> int:
 
 def _costs_of(options: InferOptions) -> list[tuple[int, float]]:
     """Check the steps, and leave out those at which the cost stays."""
-    if "costs" not in options:
+    if (costs := options.get("costs")) is None:
         return []
-    if "slo" in options:
+    if options.get("slo") is not None:
         raise invalid("the first step of the costs is the SLO: leave slo out")
-    steps = [(micros(after), cost) for after, cost in options["costs"]]
+    steps = [(micros(after), cost) for after, cost in costs]
     before = [(0, 0.0), *steps]
     is_rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(before, steps, strict=False))
     if not (is_rising and len(steps) <= _COST_STEPS_MAX and 0 < before[-1][1] <= _COST_MAX):
-        text = f"give 1 to {_COST_STEPS_MAX} steps, later and costlier one by one"
-        raise invalid(f'costs: {text}, such as [("25ms", 1), ("100ms", 3)]')
+        raise invalid(f'costs: give 1 to {_COST_STEPS_MAX} steps, later and costlier: [("25ms", 1), ("100ms", 3)]')
     return [step for i, step in enumerate(steps) if i == 0 or step[1] > steps[i - 1][1]]
 
 
