@@ -148,3 +148,27 @@ test("what is dropped while it loads is not kept, and what is wanted again befor
   pass(millis(10));
   expect(loader.get("mlp")).toBeDefined();
 });
+
+test("a model that changes in the catalog while it is loaded is loaded once", () => {
+  loader.want(model("profiling"));
+  const changed = model("refused");
+  loader.want(changed);
+  pass(millis(10));
+  expect([log, reports.length]).toEqual([["load mlp"], 1]);
+  expect(loader.get("mlp")).toBe(changed);
+  // Another version is loaded after it.
+  loader.want(model("profiling", { version: "2" }));
+  loader.want(model("profiling", { version: "3" }));
+  pass(millis(10));
+  expect([log.length, loader.get("mlp")?.spec.version]).toEqual([3, "3"]);
+});
+
+test("a model whose load is retried is not queued once more", () => {
+  outcome = { kind: "failed", reason: "no such operator" };
+  loader.want(model("ready"));
+  pass(seconds(5));
+  outcome = { kind: "loaded", memoryBytes: 1 };
+  for (let i = 0; i < 2; i++) loader.retry();
+  pass(seconds(1));
+  expect([log.filter((call) => call === "load mlp").length, loader.get("mlp") === undefined]).toEqual([2, false]);
+});

@@ -46,7 +46,7 @@ export class ModelLoader {
   readonly #wanted = new Map<string, CatalogModel>();
   readonly #unwanted: string[] = [];
   #working = false;
-  #loading: string | undefined;
+  #loading: CatalogModel | undefined;
   #onIdle: (() => void) | undefined;
 
   constructor(options: ModelLoaderOptions) {
@@ -60,7 +60,7 @@ export class ModelLoader {
   /** Whether the model is loaded, or being loaded. */
   holds(spec: ModelSpec): boolean {
     const model = this.#loaded.get(spec.name)?.model ?? this.#wanted.get(spec.name);
-    return (model !== undefined && sameModel(model.spec, spec)) || this.#loading === spec.name;
+    return (model !== undefined && sameModel(model.spec, spec)) || this.#loading?.spec.name === spec.name;
   }
   /** Memory of a loaded model on each accelerator: as declared, or as measured if that is more. */
   memoryOf(name: string): number | undefined {
@@ -95,6 +95,12 @@ export class ModelLoader {
       this.#loaded.set(name, { model, report: held.report });
       return;
     }
+    if (this.#loading !== undefined && sameModel(this.#loading.spec, model.spec)) {
+      // Its lease or its profile may change while it is loaded, which is no reason to load it again.
+      this.#loading = model;
+      this.#wanted.delete(name);
+      return;
+    }
     const failed = this.#failed.get(name);
     if (failed !== undefined && failed.isRefused !== true && sameModel(failed.model.spec, model.spec)) {
       this.#failed.set(name, { ...failed, model });
@@ -121,7 +127,7 @@ export class ModelLoader {
   drop(name: string): void {
     this.#wanted.delete(name);
     this.#failed.delete(name);
-    if (!this.#loaded.has(name) && this.#loading !== name) return;
+    if (!this.#loaded.has(name) && this.#loading?.spec.name !== name) return;
     this.#unwanted.push(name);
     this.#next();
   }
@@ -133,6 +139,7 @@ export class ModelLoader {
     const now = this.#options.clock.now();
     for (const { model, retryAt, isTransient } of this.#failed.values()) {
       if (now < retryAt || !(isTransient || model.status?.state === "ready")) continue;
+      if (this.#loading?.spec.name === model.spec.name) continue;
       if (!this.#wanted.has(model.spec.name)) this.#wanted.set(model.spec.name, model);
     }
     this.#next();
@@ -167,8 +174,9 @@ export class ModelLoader {
     const { spec } = model;
     this.#begin();
     this.#wanted.delete(spec.name);
-    this.#loading = spec.name;
+    this.#loading = model;
     const finish = (outcome: LoadOutcome, isTransient = false): void => {
+      const latest = this.#loading ?? model;
       const report: ModelReport = {
         model: spec.name,
         number: spec.number,
@@ -177,10 +185,10 @@ export class ModelLoader {
         reason: outcome.kind === "failed" ? outcome.reason : "",
         memoryBytes: outcome.kind === "failed" ? 0 : outcome.memoryBytes,
       };
-      if (outcome.kind === "failed") this.#noteFailure(model, report, isTransient);
+      if (outcome.kind === "failed") this.#noteFailure(latest, report, isTransient);
       else {
         this.#failed.delete(spec.name);
-        this.#loaded.set(spec.name, { model, report });
+        this.#loaded.set(spec.name, { model: latest, report });
       }
       if (!isTransient) this.#options.report(report);
       this.#end();
