@@ -334,7 +334,8 @@ test("an executor that comes while a model is parked or wakes serves it like the
   expect([scene.copies("m"), ...statuses([waiting])]).toEqual([3, "ok"]);
 });
 
-test("the models of a pipeline wake together, and the whole has the longest cold start", () => {
+/** A pipeline of two stages, the second of which has two requests. */
+function duo(): NonNullable<VirtualClusterOptions["pipelines"]> {
   const steps = inlineSteps({
     "./duo.ts#toFirst": () => ({ requests: scalar(1) }),
     "./duo.ts#toSecond": () => [scalar(2), scalar(3)],
@@ -342,11 +343,30 @@ test("the models of a pipeline wake together, and the whole has the longest cold
   });
   const before = ["./duo.ts#toFirst", "./duo.ts#toSecond"] as const;
   const duo = { name: "duo", slo: "200ms", models: ["first", "second"], before, finish: "./duo.ts#toAnswer" } as const;
-  const scene = parked(["first", "second"], { pipelines: { specs: [findAndRead(duo)], steps } });
+  return { specs: [findAndRead(duo)], steps };
+}
+
+test("the models of a pipeline wake together, and the whole has the longest cold start", () => {
+  const scene = parked(["first", "second"], { pipelines: duo() });
   const asked = scene.cluster.ask("duo", { sloMs: 200 });
   scene.cluster.run(millis(300));
   expect([scene.state("first"), scene.state("second")]).toEqual(["waking", "waking"]);
   scene.cluster.run(seconds(2));
   expect(statuses([asked])).toEqual(["ok"]);
   expect(tookMs(asked)).toBeLessThan(1_600); // each executor loads and warms up one after the other
+});
+
+test("the model of a later stage stays while that of an earlier one is loaded", () => {
+  const scene = new Scene({ pipelines: duo() });
+  for (const name of ["first", "second"]) scene.model(name);
+  scene.planner();
+  scene.cluster.run(seconds(4));
+  scene.load(["second"], seconds(16), seconds(1));
+  expect([scene.state("first"), scene.state("second")]).toEqual(["parked", "served"]);
+  scene.cluster.run(millis(9_000)); // The second one's idle time is nearly over.
+  scene.loading = seconds(4);
+  const asked = scene.cluster.ask("duo", { sloMs: 200 });
+  expect(scene.state("second")).toBe("served");
+  scene.cluster.run(seconds(6));
+  expect(statuses([asked])).toEqual(["ok"]);
 });

@@ -22,6 +22,7 @@ function scene() {
   const clock = new VirtualClock({ startAt: instant(1_000_000) });
   const store = new InMemoryStore({ deliver: (run) => run() });
   const pending: PendingRequest[] = [];
+  const staged: CatalogModel[] = [];
   const told: (readonly number[])[] = [];
   const broadcast = (role: string, type: MessageType<unknown>, { numbers }: ModelsWanted): void => {
     expect([role, type]).toEqual(["planner", ModelsWanted]);
@@ -29,18 +30,22 @@ function scene() {
   };
   const runtime = { log: noTelemetry.log, broadcast } as unknown as ActorRuntime;
   const forEach = (visit: (held: PendingRequest) => void): void => pending.forEach((one) => visit(one));
-  const coldStarts = new ColdStarts({ runtime, store, clock, pending: { forEach } });
+  const coldStarts = new ColdStarts({ runtime, store, clock, pending: { forEach }, staged: () => staged });
   let epoch = 0;
-  const park = (...numbers: number[]): void => {
+  const place = (numbers: readonly number[], served: readonly number[]): void => {
     const parked: ParkedModel[] = numbers.map((number) => ({ number, since: clock.now() }));
-    const placement = { epoch: ++epoch, madeAt: clock.now(), models: [], gpus: [], parked };
+    const models = served.map((number) => ({ number, subCluster: "main" }));
+    const placement = { epoch: ++epoch, madeAt: clock.now(), models, gpus: [], parked };
     store.put(BUCKET.plan, PLACEMENT_KEY, toJson(placement), () => undefined);
   };
+  const park = (...numbers: number[]): void => place(numbers, []);
+  /** They are marked, and served as before. */
+  const mark = (...numbers: number[]): void => place(numbers, numbers);
   const run = (duration: Micros): void => clock.advanceTo(after(clock.now(), duration));
   coldStarts.open(() => undefined);
   /** Models that the planner was told of since the last call. */
   const look = (): (readonly number[])[] => told.splice(0);
-  return { coldStarts, pending, park, run, look };
+  return { coldStarts, pending, staged, park, mark, run, look };
 }
 
 test("a request for a parked model has its cold start, any other none", () => {
@@ -79,13 +84,28 @@ test("the planner is told at once of requests that were there before their model
   expect(look()).toEqual([[1]]);
 });
 
+test("the planner is told of the models of pipelines under way, so that those of later stages stay", () => {
+  const { coldStarts, staged, mark, run, look } = scene();
+  for (const one of [A, KEPT]) coldStarts.want(one);
+  expect(look()).toEqual([[1]]);
+  run(seconds(2));
+  staged.push(A, A, B, KEPT);
+  run(seconds(2));
+  expect(look()).toEqual([]);
+  mark(2);
+  run(seconds(1));
+  expect(look()).toEqual([[2], [2]]);
+});
+
 test("a request that was given up while its model is parked is UNAVAILABLE; once the model is there it is not", () => {
-  const { coldStarts, park } = scene();
+  const { coldStarts, park, mark } = scene();
   park(1);
   const cold = held(A, { coldStart: seconds(30) });
   expect(coldStarts.failure(cold)).toMatchObject({ code: "TUTTI_UNAVAILABLE", retryable: true });
   expect(coldStarts.failure(cold)?.message).toContain('"m1" was parked, and no executor had loaded it 30 s later');
   expect(coldStarts.failure(held(A))).toBeUndefined();
+  mark(1);
+  expect(coldStarts.failure(cold)).toBeUndefined();
   park();
   expect(coldStarts.failure(cold)).toBeUndefined();
 });
@@ -93,7 +113,9 @@ test("a request that was given up while its model is parked is UNAVAILABLE; once
 test("the cold start is part of the deadline, and of every step of costs", () => {
   const arrivedAt = instant(1_000_000);
   const request = pendingRequest({ slo: millis(50), deadline: after(arrivedAt, millis(50)) });
+  expect(request.timeText).toBe("50 ms");
   request.waitsFor(seconds(5));
+  expect(request.timeText).toBe("5.05 s (its cold start included)");
   expect([request.deadline, request.lastDeadline]).toEqual([6_050_000, 6_050_000]);
   request.costs = [
     { after: millis(50), cost: 1 },

@@ -11,10 +11,12 @@ export interface ColdStartsOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly pending: Pick<PendingRequests, "forEach">;
+  /** Models of the pipelines under way. A later stage has no request yet, and its model must be there when it has. */
+  readonly staged: () => Iterable<Pick<CatalogModel, "spec">>;
 }
 
-/** Interval at which the planner is told again, for as long as requests wait. */
-const TELL_EVERY = seconds(1);
+/** Interval at which models are reported to the planner again, for as long as requests wait. */
+const REPORT_EVERY = seconds(1);
 const NONE = micros(0);
 
 /**
@@ -24,22 +26,22 @@ const NONE = micros(0);
 export class ColdStarts {
   readonly #options: ColdStartsOptions;
   readonly #placement: PlacementWatcher;
-  readonly #telling: Stop;
-  /** Models that the planner was told of since the last look. */
-  readonly #told = new Set<number>();
+  readonly #reporting: Stop;
+  /** Models that were reported to the planner since the last look. */
+  readonly #reported = new Set<number>();
 
   constructor(options: ColdStartsOptions) {
     const { store, runtime, clock } = options;
     this.#options = options;
     this.#placement = new PlacementWatcher(store, runtime.log, () => this.#look());
-    this.#telling = clock.every(TELL_EVERY, () => this.#look());
+    this.#reporting = clock.every(REPORT_EVERY, () => this.#look());
   }
 
   open(ready: () => void): void {
     this.#placement.open(ready);
   }
   close(): void {
-    this.#telling.stop();
+    this.#reporting.stop();
     this.#placement.close();
   }
 
@@ -48,35 +50,40 @@ export class ColdStarts {
     return this.#placement.isParked(spec.number) ? (spec.scaleToZero?.coldStart ?? NONE) : NONE;
   }
 
-  /** Tells the planner that a request for the parked model has come. */
+  /** Reports to the planner that a request needs the model: a parked one is loaded, another one stays. */
   want({ spec }: Pick<CatalogModel, "spec">): void {
-    if (this.#told.has(spec.number)) return;
-    this.#told.add(spec.number);
+    if (spec.scaleToZero === undefined || this.#reported.has(spec.number)) return;
+    this.#reported.add(spec.number);
     this.#options.runtime.broadcast("planner", ModelsWanted, { numbers: [spec.number] });
   }
 
-  /** The error of a request that its batcher gave up while the model was still parked; undefined: it isn't. */
+  /** The error of a request whose time is over while no executor serves its model; undefined: one does. */
   failure({ model, coldStart }: PendingRequest): TuttiError | undefined {
-    if (coldStart === 0 || this.timeOf(model) === 0) return undefined;
-    const { name } = model.spec;
+    const { name, number } = model.spec;
+    const isLoaded = this.#placement.subClusterOf(number) !== undefined;
+    if (coldStart === 0 || isLoaded || !this.#placement.isParked(number)) return undefined;
     const text = `"${name}" was parked, and no executor had loaded it ${formatDuration(coldStart)} later (its cold start)`;
     return new TuttiError("TUTTI_UNAVAILABLE", `${text}: "tutti plan --live" says why`, { retryAfterMs: RETRY_MS });
   }
 
   /** Requests that came before their model was parked count too: it stays, or comes back. */
   #look(): void {
-    this.#told.clear();
+    this.#reported.clear();
     if (this.#placement.parked === 0) return;
+    const look = (number: number): void => {
+      if (this.#placement.isParked(number)) this.#reported.add(number);
+    };
     this.#options.pending.forEach(({ thread, onSettled }) => {
-      const number = modelNumberOf(thread);
-      if (onSettled === undefined && this.#placement.isParked(number)) this.#told.add(number);
+      if (onSettled === undefined) look(modelNumberOf(thread));
     });
-    if (this.#told.size > 0) this.#options.runtime.broadcast("planner", ModelsWanted, { numbers: [...this.#told] });
+    for (const { spec } of this.#options.staged()) look(spec.number);
+    if (this.#reported.size === 0) return;
+    this.#options.runtime.broadcast("planner", ModelsWanted, { numbers: [...this.#reported] });
   }
 }
 
 const RETRY_MS = 1_000;
 
 /** Warm-up requests wake no model. */
-export const asleepError = (name: string): TuttiError =>
+export const parkedError = (name: string): TuttiError =>
   new TuttiError("TUTTI_NOT_READY", `"${name}" is parked`, { retryAfterMs: RETRY_MS });

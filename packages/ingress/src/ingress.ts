@@ -130,7 +130,10 @@ class Ingress implements Actor {
         return lease?.batcher === batcher && lease.term === term;
       },
     });
-    this.#coldStarts = new ColdStarts({ ...ports, runtime: this.#runtime, pending: this.#pending });
+    this.#coldStarts = new ColdStarts({
+      ...{ ...ports, runtime: this.#runtime, pending: this.#pending },
+      staged: () => this.#pipelines?.models() ?? [],
+    });
     this.#pipelines = this.#createPipelines();
     this.#requestIntake = this.#createRequestIntake();
     this.#appNames = new AppNames(this.#runtime);

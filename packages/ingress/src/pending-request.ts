@@ -9,6 +9,8 @@ import {
   type RequestSeq,
   type ThreadId,
   after,
+  between,
+  formatDuration,
   micros,
 } from "@tutti/units";
 import type { Form } from "@tutti/wire";
@@ -107,6 +109,12 @@ export class PendingRequest {
   }
   get lastDeadline(): Instant {
     return this.costs === undefined ? this.deadline : after(after(this.arrivedAt, this.lastSlo), this.coldStart);
+  }
+
+  /** The time that it has, for messages. */
+  get timeText(): string {
+    if (this.coldStart === 0) return formatDuration(this.lastSlo);
+    return `${formatDuration(between(this.arrivedAt, this.lastDeadline))} (its cold start included)`;
   }
 
   /** Its model is parked. */

@@ -26,7 +26,7 @@ export function refusalError(
   if (code === "TUTTI_DEADLINE_INFEASIBLE")
     return new TuttiError(
       code,
-      `"${name}" was too busy: when its turn came, the request couldn't have met ${formatDuration(held.lastSlo)} even alone${least}`,
+      `"${name}" was too busy: when its turn came, the request couldn't have met ${held.timeText} even alone${least}`,
       again,
     );
   if (code === "TUTTI_OVERLOADED")

@@ -28,7 +28,7 @@ import type { Answers } from "./answers.ts";
 import { type CancellationHandler, cancelledError } from "./cancellation-handler.ts";
 import { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
-import { type ColdStarts, asleepError } from "./cold-starts.ts";
+import { type ColdStarts, parkedError } from "./cold-starts.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
 import type { PipelineRunner } from "./pipelines/pipeline-runner.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
@@ -203,7 +203,7 @@ export class RequestIntake {
   /** @throws {TuttiError} a warm-up request wakes no model */
   #wake(request: PendingRequest, coldStart: Micros): void {
     const { model, onSettled, ticket } = request;
-    if (onSettled !== undefined) throw asleepError(model.spec.name);
+    if (onSettled !== undefined) throw parkedError(model.spec.name);
     // The deadline of a stage's request is the pipeline's to set.
     if (ticket?.isStage !== true) request.waitsFor(coldStart);
     this.#options.coldStarts.want(model);

@@ -2,7 +2,7 @@
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import { RequestRefused, type ResultBatch, TuttiError, codeOfNumber } from "@tutti/protocol";
 import type { Tracer } from "@tutti/ports/telemetry";
-import { type Instant, type Micros, after, formatDuration } from "@tutti/units";
+import { type Instant, type Micros, after } from "@tutti/units";
 import type { ActorRuntime, Catalog, ModelLease } from "@tutti/actors/runtime";
 import type { Answers } from "./answers.ts";
 import type { AppNames } from "./app-names.ts";
@@ -103,10 +103,9 @@ export class RequestSettlement {
 
   #refusalError(held: PendingRequest, { code, feasible }: RequestRefused): TuttiError {
     const { shedding, coldStarts } = this.#options;
-    const failure = coldStarts.failure(held);
-    if (failure !== undefined) return failure;
-    const keep = shedding.keepOf(held.thread, held);
-    return refusalError(held, codeOfNumber(code), { feasible, keep });
+    const name = codeOfNumber(code);
+    const failure = name === "TUTTI_DEADLINE_INFEASIBLE" ? coldStarts.failure(held) : undefined;
+    return failure ?? refusalError(held, name, { feasible, keep: shedding.keepOf(held.thread, held) });
   }
 
   #armTimer(): void {
@@ -119,16 +118,17 @@ export class RequestSettlement {
 
   /** INGRESS-1: answers all requests whose timer is due, the anchor of T1. */
   #onTimer(): void {
-    const { pending, arrivalStreams, clock } = this.#options;
+    const { pending, arrivalStreams, coldStarts, clock } = this.#options;
     const now = clock.now();
     for (let held = pending.due(now); held !== undefined; held = pending.due(now)) {
       if (held.batch === 0) arrivalStreams.withdraw(held);
       this.settle(
         held,
-        new TuttiError(
-          "TUTTI_DEADLINE_EXCEEDED",
-          `no result within ${formatDuration(held.lastSlo)}: the batch was lost, or ran longer than planned`,
-        ),
+        coldStarts.failure(held) ??
+          new TuttiError(
+            "TUTTI_DEADLINE_EXCEEDED",
+            `no result within ${held.timeText}: the batch was lost, or ran longer than planned`,
+          ),
       );
     }
     this.#timerAt = Infinity as Instant;

@@ -3,7 +3,7 @@ import { Instance, type InstanceEffects, type PipelineSpec, type StageSpec } fro
 import { HEADER, TuttiError } from "@tutti/protocol";
 import type { Kept, StepCall, StepOutcome, Steps } from "@tutti/ports/steps";
 import type { Tracer } from "@tutti/ports/telemetry";
-import { type Micros, after, between, formatDuration, micros } from "@tutti/units";
+import { type Micros, after, between, micros } from "@tutti/units";
 import { decodeTensors } from "@tutti/wire";
 import { type CatalogModel, NOBODY } from "@tutti/actors/runtime";
 import { checkRoom } from "../admission.ts";
@@ -209,7 +209,7 @@ export class PipelineRun implements InstanceEffects {
   }
 
   #expire(): void {
-    const text = `no answer within ${formatDuration(this.request.slo)}: ${this.#instance.underway} was not done`;
+    const text = `no answer within ${this.request.timeText}: ${this.#instance.underway} was not done`;
     this.#instance.end(new TuttiError("TUTTI_DEADLINE_EXCEEDED", text));
   }
 

@@ -52,11 +52,19 @@ interface Served {
   readonly measures: PipelineMeasures;
 }
 
+/** A request that was admitted, with the models of its stages. */
+interface Begun {
+  readonly models: readonly CatalogModel[];
+  readonly payload: Uint8Array;
+  readonly versionBy: string;
+}
+
 /** Takes requests to pipelines, and answers each exactly once (T1). */
 export class PipelineRunner {
   readonly #options: PipelineRunnerOptions;
   readonly #served: ReadonlyMap<string, Served>;
-  readonly #runs = new Set<PipelineRun>();
+  /** The instances under way, and the models of their stages. */
+  readonly #runs = new Map<PipelineRun, readonly CatalogModel[]>();
   readonly #instancesMax: number;
   readonly #reports: readonly PipelineReport[];
 
@@ -78,6 +86,10 @@ export class PipelineRunner {
   /** Instances under way. */
   get size(): number {
     return this.#runs.size;
+  }
+  /** Models of the stages of all instances under way; one may come several times. */
+  *models(): Iterable<CatalogModel> {
+    for (const models of this.#runs.values()) yield* models;
   }
   /** The pipelines as gateways describe them. */
   get reports(): readonly PipelineReport[] {
@@ -120,7 +132,7 @@ export class PipelineRunner {
       );
     this.#wake(models, request);
     // The delivery's payload is borrowed.
-    this.#begin(served, request, new Uint8Array(delivery.payload), versionBy);
+    this.#begin(served, request, { models, payload: new Uint8Array(delivery.payload), versionBy });
   }
 
   /** The models of all stages are loaded at once; the whole has the time of the longest cold start. */
@@ -129,13 +141,15 @@ export class PipelineRunner {
     let longest = micros(0);
     for (const model of models) {
       const time = coldStarts.timeOf(model);
-      if (time > 0) coldStarts.want(model);
       if (time > longest) longest = time;
     }
+    if (longest === 0) return;
+    // The models of later stages have to stay while those of earlier ones are loaded.
+    for (const model of models) coldStarts.want(model);
     request.waitsFor(longest);
   }
 
-  #begin({ spec, measures }: Served, request: PendingRequest, payload: Uint8Array, versionBy: string): void {
+  #begin({ spec, measures }: Served, request: PendingRequest, { models, payload, versionBy }: Begun): void {
     const { pipelines, clock, tracer, pending, cancels, respond, submit, withdraw } = this.#options;
     const { parts } = this.#options.figures;
     const stageOf = (name: string): PartId => ({ kind: "stage", of: spec.name, name });
@@ -149,7 +163,7 @@ export class PipelineRunner {
       onRefused: (stage, { code }) => parts.refused(stageOf(stage), code),
       onEnd: (ended, outcome) => this.#end(ended, outcome),
     });
-    this.#runs.add(run);
+    this.#runs.set(run, models);
     run.begin();
   }
 
