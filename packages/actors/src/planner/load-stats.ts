@@ -35,7 +35,8 @@ export class LoadStats {
   readonly #executors = new RateMeter({ window: WINDOW, silence: SILENCE });
   readonly #rankers = new RateMeter({ window: WINDOW, silence: SILENCE });
 
-  note(stats: StatsReported, now: Instant): void {
+  /** @returns the models that were asked for since the last report of an ingress */
+  note(stats: StatsReported, now: Instant): number[] {
     const byThread = (): { id: number; figures: Readonly<Record<string, number>> }[] =>
       (stats.perThread ?? []).map(({ thread, figures }) => ({ id: thread, figures }));
     if (stats.role === "ingress") this.#ingresses.note(stats, byThread(), now);
@@ -49,6 +50,7 @@ export class LoadStats {
         (stats.perGpu ?? []).map(({ gpu, figures }) => ({ id: gpu, figures })),
         now,
       );
+    return stats.role === "ingress" ? this.#ingresses.grown(stats.key, "offered").map(modelOf) : [];
   }
 
   /** Loads by model number. */
@@ -59,7 +61,7 @@ export class LoadStats {
     const loads = new Map<number, ModelLoad>();
     for (const [thread, rate] of this.#ingresses.rates(now, "offered")) {
       const lateHere = late.get(thread) ?? 0;
-      loads.set(modelNumberOf(thread as ThreadId), {
+      loads.set(modelOf(thread), {
         rate,
         latestRate: latest.get(thread) ?? 0,
         ok: Math.max(0, (ok.get(thread) ?? 0) - lateHere),
@@ -90,6 +92,8 @@ export class LoadStats {
     return { gpus: shares.length, busy: shares.reduce((sum, rate) => sum + Math.min(1, rate / 1e6), 0) };
   }
 }
+
+const modelOf = (thread: number): number => modelNumberOf(thread as ThreadId);
 
 /** Shares of a model's buckets in its requests; equal if nothing is known. */
 export function bucketShares(threads: ReadonlyMap<number, number>, modelNumber: number, buckets: number): number[] {

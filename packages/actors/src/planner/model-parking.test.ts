@@ -1,6 +1,10 @@
 /** The planner parks models that nobody asks for, and wakes them (docs/planning.md, Scale to zero). */
-import { millis, seconds } from "@tutti/units";
-import { expect, test } from "vitest";
+import type { Placement } from "@tutti/protocol";
+import { type Instant, instant, millis, seconds } from "@tutti/units";
+import { expect, test, vi } from "vitest";
+import type { CatalogModel } from "../runtime/catalog.ts";
+import { ModelParking } from "./model-parking.ts";
+import { ScalingAdvice } from "./scaling-advice.ts";
 import { PlannerScene } from "./testing/planner-scene.ts";
 
 /** Two models that may be parked after ten seconds, and one that may not. */
@@ -91,4 +95,43 @@ test("a cluster whose models are all parked keeps its accelerators, and one that
   made.want([2]);
   made.run(seconds(1));
   expect(made.models).toEqual({ 2: "main" });
+});
+
+test("the advice on scaling hears of parked models too, or each would make it forget what it has learnt", () => {
+  const hear = vi.spyOn(ScalingAdvice.prototype, "hear");
+  const made = scene();
+  made.planner();
+  made.run(seconds(20));
+  made.want([2]);
+  made.run(seconds(3));
+  const heard = hear.mock.calls.map(([{ models }]) => models.map(({ number }) => number).join());
+  hear.mockRestore();
+  expect(new Set(heard)).toEqual(new Set(["1,2,3"]));
+});
+
+const at = (s: number): Instant => instant(1_000e6 + s * 1e6);
+const one = {
+  spec: { number: 1, scaleToZero: { idle: seconds(10), coldStart: seconds(30) } },
+  status: { state: "ready" },
+} as unknown as CatalogModel;
+const served: Placement = { epoch: 1, madeAt: at(0), models: [{ number: 1, subCluster: "main" }], gpus: [] };
+const parkedAt = (s: number): Placement => ({ ...served, models: [], parked: [{ number: 1, since: at(s) }] });
+
+test("a planner that returns to duty counts idle times anew", () => {
+  const parking = new ModelParking({ models: () => [one] });
+  parking.look(served, at(0));
+  expect(parking.look(served, at(11))).toBe(true);
+  parking.want([1], served, at(12));
+  parking.rest();
+  expect([parking.look(served, at(60)), parking.look(served, at(69)), parking.look(served, at(70))]).toEqual([
+    ...[false, false, true],
+  ]);
+});
+
+test("a parked model wakes for the first request that a planner hears of, and though the clock of the one before was ahead", () => {
+  for (const since of [0, 105]) {
+    const parking = new ModelParking({ models: () => [one] });
+    expect(parking.want([1, 2], parkedAt(since), at(100))).toBe(true);
+    expect([...parking.now(parkedAt(since), at(100)).waking]).toEqual([1]);
+  }
 });

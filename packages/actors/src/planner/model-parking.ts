@@ -1,8 +1,7 @@
 import { type ModelToPark, type Parking, isSameParking, parkModels } from "@tutti/planning/live";
 import type { Placement } from "@tutti/protocol";
-import type { Instant } from "@tutti/units";
+import { type Instant, instant } from "@tutti/units";
 import type { CatalogModel } from "../runtime/catalog.ts";
-import type { MeasuredModel } from "./measured-models.ts";
 
 /**
  * When each model that may be parked was last asked for. A planner that starts knows no earlier requests: the idle
@@ -18,20 +17,32 @@ export class ModelParking {
 
   /** These models are asked for. @returns whether one of them is parked */
   want(numbers: readonly number[], placement: Placement | undefined, now: Instant): boolean {
-    for (const number of numbers) if (this.#usedAt.has(number)) this.#usedAt.set(number, now);
-    return placement?.parked?.some(({ number }) => numbers.includes(number)) === true;
+    if (numbers.length === 0) return false;
+    const since = new Map(placement?.parked?.map((mark) => [mark.number, mark.since]));
+    let isParked = false;
+    for (const number of numbers) {
+      const parkedAt = since.get(number);
+      isParked ||= parkedAt !== undefined;
+      // Another planner may have parked it, whose clock is ahead of ours.
+      if (parkedAt !== undefined) this.#usedAt.set(number, instant(Math.max(now, parkedAt + 1)));
+      else if (this.#usedAt.has(number)) this.#usedAt.set(number, now);
+    }
+    return isParked;
   }
 
-  /** Takes the measured rates, once a second. @returns whether another model is to be parked or loaded now */
-  look(measured: readonly MeasuredModel[], placement: Placement | undefined, now: Instant): boolean {
-    const used = measured.filter(({ load }) => load.latestRate > 0).map(({ number }) => number);
-    const isWanted = this.want(used, placement, now);
+  /** Forgets all, while another planner decides: nobody looks after the idle times meanwhile. */
+  rest(): void {
+    this.#usedAt.clear();
+  }
+
+  /** Called once a second. @returns whether another model is to be parked or loaded now */
+  look(placement: Placement | undefined, now: Instant): boolean {
     const models = this.#models(placement, now);
     const { parked, asleep } = parkModels(placement, models, now);
     const known = new Set(models.map(({ number }) => number));
     for (const number of this.#usedAt.keys()) if (!known.has(number)) this.#usedAt.delete(number);
     const isLeaving = placement?.models.some(({ number }) => asleep.has(number)) === true;
-    return isWanted || isLeaving || !isSameParking(placement?.parked, parked);
+    return isLeaving || !isSameParking(placement?.parked, parked);
   }
 
   now(placement: Placement | undefined, now: Instant): Parking {

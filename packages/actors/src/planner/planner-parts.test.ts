@@ -62,6 +62,16 @@ test("requests that more accelerators could have spared count as bad, and those 
   expect(loadStats.models(at(1)).get(3)).toEqual({ rate: 100, latestRate: 100, ok: 75, bad: 10, infeasible: 6 });
 });
 
+test("a model is used when an ingress has more requests for it than in its last report", () => {
+  const loadStats = new LoadStats();
+  const note = (s: number, ...offered: readonly number[]): number[] => {
+    const perThread = offered.map((count, i) => ({ thread: threadId(i, 0), name: "m", figures: { offered: count } }));
+    return loadStats.note(stats("ingress", s, { perThread }), at(s));
+  };
+  // Of one that has just been heard nobody knows when its requests came.
+  expect([note(0, 5), note(1, 5), note(2, 6, 1), note(2.1, 7, 1), note(3, 7, 1)]).toEqual([[], [], [0, 1], [0], []]);
+});
+
 test("accelerators are as busy as their executors say, each at most all of its time", () => {
   const loadStats = new LoadStats();
   const gpus = (a: number, b: number) => [a, b].map((busyUs, gpu) => ({ gpu: gpuId(gpu), figures: { busyUs } }));

@@ -5,7 +5,8 @@
  *
  *   PN1. It is the only writer of the placement, and writes by compare-and-set: a planner that starts goes on from the
  *        present placement.
- *   PN2. It serves no requests: while none runs, everything goes on as it was placed last (docs/architecture.md, 4).
+ *   PN2. It serves no requests: while none runs, everything goes on as it was placed last (docs/architecture.md, 4),
+ *        and parked models stay parked.
  *   PN3. A model or executor without a place gets one at once. A move that only balances loads happens at the end of an
  *        epoch or when a rate leaves its band, not more often than once a second, and within an epoch's budget.
  *   PN4. Nothing is decided before all actors had the time to be heard.
@@ -125,9 +126,7 @@ class Planner implements Actor {
       onGone: () => (this.#isNews = true),
     });
     this.#parking = new ModelParking(this.#catalog);
-    this.#runtime.onPacked(ModelsWanted, ({ numbers }) => {
-      if (this.#parking.want(numbers, this.#placementStore.placement, this.#now())) this.#isNews = true;
-    });
+    this.#runtime.onPacked(ModelsWanted, ({ numbers }) => this.#onUse(numbers));
     this.#runtime.onPacked(ExecutorInventory, (inventory, sender) => {
       if (sender === inventory.executor && this.#cluster.hearInventory(inventory)) this.#isNews = true;
     });
@@ -151,7 +150,7 @@ class Planner implements Actor {
     const { bus, clock } = this.#ports;
     const reader = new FrameReader().on(StatsReported, (stats) => {
       if (!StatsReported.accepts(stats)) return void this.#runtime.faults++;
-      this.#loads.note(stats, this.#now());
+      this.#onUse(this.#loads.note(stats, this.#now()));
       this.#rollouts.hear(stats);
     });
     for (const role of ["ingress", "batcher", "executor", "ranker"] as const)
@@ -169,6 +168,11 @@ class Planner implements Actor {
     );
     this.#runtime.open();
     bus.flush(() => ready());
+  }
+
+  /** These models are asked for. */
+  #onUse(numbers: readonly number[]): void {
+    if (this.#parking.want(numbers, this.#placementStore.placement, this.#now())) this.#isNews = true;
   }
 
   /** PN5. */
@@ -303,9 +307,10 @@ class Planner implements Actor {
 
   #advise(): void {
     const now = this.#now();
-    if (between(this.#startedAt, now) < RATES_AFTER || !this.#isOnDuty) return;
+    if (!this.#isOnDuty) return this.#parking.rest();
+    if (between(this.#startedAt, now) < RATES_AFTER) return;
     const measured = measureModels(this.#catalog.models(), this.#cluster, this.#loads, now);
-    if (this.#parking.look(measured, this.#placementStore.placement, now)) this.#isNews = true;
+    if (this.#parking.look(this.#placementStore.placement, now)) this.#isNews = true;
     const models = this.#awake(measured, now);
     this.#choose(models, now);
     this.#hasLeftBand ||= models.some(({ number, rate }) => isOutOfBand(this.#plannedRates.get(number) ?? 0, rate));
@@ -316,7 +321,8 @@ class Planner implements Actor {
         gpus,
         subClusters: new Set(this.#placementStore.placement?.models.map(({ subCluster }) => subCluster)).size,
         measured: this.#loads.busy(now),
-        models: models.map(({ number, sloMs, workMs, load }) => ({ ...load, number, sloMs, work: workMs })),
+        // The parked ones too: the adviser forgets what it has learnt when models come or go.
+        models: measured.map(({ number, sloMs, workMs, load }) => ({ ...load, number, sloMs, work: workMs })),
       },
       now,
     );

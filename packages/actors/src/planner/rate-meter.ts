@@ -55,6 +55,15 @@ export class RateMeter {
     return this.#rates(now, name, (reports) => reports.at(-2));
   }
 
+  /** The ids whose figure has grown between the last two reports of an actor. */
+  grown(key: ActorKey, name: string): number[] {
+    const [before, last] = this.#actors.get(key)?.reports.slice(-2) ?? [];
+    if (before === undefined || last === undefined) return [];
+    return [...last.rows]
+      .filter(([id, figures]) => (figures[name] ?? 0) > (before.rows.get(id)?.[name] ?? 0))
+      .map(([id]) => id);
+  }
+
   #rates(now: Instant, name: string, firstOf: (reports: readonly Report[]) => Report | undefined): Map<number, number> {
     this.#forgetSilent(now);
     const rates = new Map<number, number>();
