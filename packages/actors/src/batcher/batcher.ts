@@ -366,7 +366,7 @@ class Batcher implements Actor {
     const now = this.#now();
     if (finished.batchSize > 0) {
       const startDelay = between(finished.grantedAt, finished.readyAt);
-      countStart(entry, finished.batchSize, startDelay);
+      countStart(entry, batch.requests, { batchSize: finished.batchSize, startDelay });
       this.#stalls.answered(entry);
       entry.pullCost.note(now, finished.batchSize, startDelay);
     }

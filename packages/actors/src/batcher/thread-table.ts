@@ -21,7 +21,10 @@ export interface ThreadEntry {
    * planned.
    */
   arrivalLagUs: number;
-  /** Batches reported done, and the total time from their grants until they could start. */
+  /**
+   * Batches reported done, without those of warm-up requests alone, and the total time from their grants until they
+   * could start.
+   */
   finished: number;
   startDelayUs: number;
   /** Finished batches that could start only after more time than was reserved for it. */
@@ -69,14 +72,28 @@ export const AT_FIRST = {
 
 /** Counts a batch that is sent to run, without warm-up requests: nobody asked for those. */
 export function countBatch(entry: Pick<ThreadEntry, "batches" | "items">, requests: DispatchedBatch["requests"]): void {
-  let items = 0;
-  for (const { isOwn } of requests) if (isOwn !== true) items++;
+  const items = itemsOf(requests);
   entry.items += items;
   if (items > 0) entry.batches++;
 }
+function itemsOf(requests: DispatchedBatch["requests"]): number {
+  let items = 0;
+  for (const { isOwn } of requests) if (isOwn !== true) items++;
+  return items;
+}
 
-/** Counts a finished batch. @param startDelay - time from the sending of its grant until it could start */
-export function countStart(entry: ThreadEntry, batchSize: number, startDelay: Micros): void {
+/**
+ * Counts a finished batch like `countBatch`. @param startDelay - time from the sending of its grant until it could
+ * start
+ */
+export function countStart(
+  entry: Pick<ThreadEntry, "finished" | "startDelayUs" | "lateStarts"> & {
+    readonly core: Pick<ModelThread, "ctrl" | "perItem">;
+  },
+  requests: DispatchedBatch["requests"],
+  { batchSize, startDelay }: { readonly batchSize: number; readonly startDelay: Micros },
+): void {
+  if (itemsOf(requests) === 0) return;
   entry.finished++;
   entry.startDelayUs += startDelay;
   if (startDelay > entry.core.ctrl + entry.core.perItem * batchSize) entry.lateStarts++;
