@@ -195,8 +195,10 @@ test("of several parked models one wakes, and requests of a served one keep thei
   scene.planner();
   scene.cluster.run(seconds(4));
   const asked: Asked[] = [];
-  while (!["a", "b", "c"].every((name) => scene.state(name) === "parked"))
+  const states = (): string[] => ["a", "b", "c"].map((name) => scene.state(name));
+  for (let second = 0; second < 20 && states().some((state) => state !== "parked"); second++)
     asked.push(...scene.load(["busy"], seconds(1)));
+  expect(states()).toEqual(["parked", "parked", "parked"]);
   const woken = scene.ask("b");
   asked.push(...scene.load(["busy"], seconds(3)));
   scene.cluster.run(millis(200));
@@ -318,7 +320,8 @@ test("a parked model's memory is free for another one, and it waits for room whe
   const served = scene.load(["b"], seconds(6));
   scene.cluster.run(millis(200));
   expect([statuses([refused]), statuses(served)]).toEqual([["TUTTI_UNAVAILABLE"], ["ok"]]);
-  while (scene.state("b") !== "parked") scene.cluster.run(seconds(1));
+  scene.until("b", "parked");
+  scene.cluster.run(seconds(1));
   const waiting = scene.ask("a");
   scene.cluster.run(seconds(3));
   expect([scene.state("a"), ...statuses([waiting])]).toEqual(["served", "ok"]);

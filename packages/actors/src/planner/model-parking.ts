@@ -38,10 +38,10 @@ export class ModelParking {
   /** Called once a second. @returns whether another model is to be parked or loaded now */
   look(placement: Placement | undefined, now: Instant): boolean {
     const models = this.#models(placement, now);
-    const { parked, asleep } = parkModels(placement, models, now);
+    const { parked, unplaced } = parkModels(placement, models, now);
     const known = new Set(models.map(({ number }) => number));
     for (const number of this.#usedAt.keys()) if (!known.has(number)) this.#usedAt.delete(number);
-    const isLeaving = placement?.models.some(({ number }) => asleep.has(number)) === true;
+    const isLeaving = placement?.models.some(({ number }) => unplaced.has(number)) === true;
     return isLeaving || !isSameParking(placement?.parked, parked);
   }
 

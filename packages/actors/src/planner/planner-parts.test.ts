@@ -68,7 +68,7 @@ test("a model is used when an ingress has more requests for it than in its last 
     const perThread = offered.map((count, i) => ({ thread: threadId(i, 0), name: "m", figures: { offered: count } }));
     return loadStats.note(stats("ingress", s, { perThread }), at(s));
   };
-  // Of one that has just been heard nobody knows when its requests came.
+  // Nobody knows when the requests of one that has just been heard came.
   expect([note(0, 5), note(1, 5), note(2, 6, 1), note(2.1, 7, 1), note(3, 7, 1)]).toEqual([[], [], [0, 1], [0], []]);
 });
 

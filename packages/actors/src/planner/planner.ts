@@ -197,12 +197,12 @@ class Planner implements Actor {
   }
 
   #measure(now: Instant): MeasuredModel[] {
-    return this.#awake(measureModels(this.#catalog.models(), this.#cluster, this.#loads, now), now);
+    return this.#placeable(measureModels(this.#catalog.models(), this.#cluster, this.#loads, now), now);
   }
   /** Parked models need no place. */
-  #awake(models: MeasuredModel[], now: Instant): MeasuredModel[] {
-    const { asleep } = this.#parking.now(this.#placementStore.placement, now);
-    return asleep.size === 0 ? models : models.filter(({ number }) => !asleep.has(number));
+  #placeable(models: MeasuredModel[], now: Instant): MeasuredModel[] {
+    const { unplaced } = this.#parking.now(this.#placementStore.placement, now);
+    return unplaced.size === 0 ? models : models.filter(({ number }) => !unplaced.has(number));
   }
 
   #replan(models: readonly MeasuredModel[], now: Instant, mayBalance: boolean): void {
@@ -311,7 +311,7 @@ class Planner implements Actor {
     if (between(this.#startedAt, now) < RATES_AFTER) return;
     const measured = measureModels(this.#catalog.models(), this.#cluster, this.#loads, now);
     if (this.#parking.look(this.#placementStore.placement, now)) this.#isNews = true;
-    const models = this.#awake(measured, now);
+    const models = this.#placeable(measured, now);
     this.#choose(models, now);
     this.#hasLeftBand ||= models.some(({ number, rate }) => isOutOfBand(this.#plannedRates.get(number) ?? 0, rate));
     let gpus = 0;

@@ -28,12 +28,12 @@ test("a model is marked when it has been idle for long enough, and leaves two se
   const models = [model(1, at(0)), model(2, at(5))];
   expect(parkModels(served(1, 2), models, at(9.9)).parked).toEqual([]);
   const marked = parkModels(served(1, 2), models, at(10));
-  expect([marked.parked, [...marked.asleep]]).toEqual([[{ number: 1, since: at(10) }], []]);
+  expect([marked.parked, [...marked.unplaced]]).toEqual([[{ number: 1, since: at(10) }], []]);
   expect(marked.before).toEqual(served(1, 2));
   const before = { ...served(1, 2), parked: marked.parked };
-  expect([...parkModels(before, models, at(11.9)).asleep]).toEqual([]);
+  expect([...parkModels(before, models, at(11.9)).unplaced]).toEqual([]);
   const left = parkModels(before, models, at(10 + LEAVES_AFTER / 1e6));
-  expect([left.parked, [...left.asleep]]).toEqual([[{ number: 1, since: at(10) }], [1]]);
+  expect([left.parked, [...left.unplaced]]).toEqual([[{ number: 1, since: at(10) }], [1]]);
   expect(left.before).toEqual(served(2));
 });
 
@@ -43,7 +43,7 @@ test("a request for a marked model, and the end of its option, take the mark awa
   expect(parkModels(before, [], at(12))).toMatchObject({ parked: [], before: served(1) });
   // A parked one without the option is placed like a new one.
   const gone = parkModels({ ...before, models: [] }, [], at(20));
-  expect([gone.parked, gone.asleep.size, gone.waking.size]).toEqual([[], 0, 0]);
+  expect([gone.parked, gone.unplaced.size, gone.waking.size]).toEqual([[], 0, 0]);
 });
 
 test("a model that moves is not marked, and without a placement nothing is", () => {
@@ -54,9 +54,9 @@ test("a model that moves is not marked, and without a placement nothing is", () 
 
 test("a parked model that is asked for wakes, is loaded where it is placed, and is served once one of them has it (PARK-2)", () => {
   const before = { ...served(2), parked: [{ number: 1, since: at(10) }] };
-  expect([...parkModels(before, [model(1, at(10))], at(500)).asleep]).toEqual([1]);
+  expect([...parkModels(before, [model(1, at(10))], at(500)).unplaced]).toEqual([1]);
   const waking = parkModels(before, [model(1, at(500))], at(500.1));
-  expect([[...waking.waking], [...waking.asleep]]).toEqual([[1], []]);
+  expect([[...waking.waking], [...waking.unplaced]]).toEqual([[1], []]);
   const plan = served(1, 2);
   const loading = loadWaking(plan, waking, [executor([2])]);
   expect(loading).toEqual({ ...served(2), parked: [{ number: 1, since: at(10), next: "main" }] });
@@ -72,7 +72,7 @@ test("a parked model that is asked for wakes, is loaded where it is placed, and 
 test("a model that nobody asks for while it is loaded is parked again, and one without room waits (PARK-3)", () => {
   const before = { ...served(2), parked: [{ number: 1, since: at(10), next: "main" }] };
   const given = parkModels(before, [model(1, at(500))], at(510));
-  expect([given.parked, [...given.asleep]]).toEqual([[{ number: 1, since: at(10) }], [1]]);
+  expect([given.parked, [...given.unplaced]]).toEqual([[{ number: 1, since: at(10) }], [1]]);
   const waking = parkModels(before, [model(1, at(500))], at(501));
   expect(loadWaking(served(2), waking, [executor([2])]).parked).toEqual([{ number: 1, since: at(10) }]);
 });
@@ -109,7 +109,7 @@ test("whatever is asked for and loaded when, each model is served, parked or bot
         const plan = planPlacement({
           subClusters: ["main"],
           models: [1, 2, 3]
-            .filter((number) => !parking.asleep.has(number))
+            .filter((number) => !parking.unplaced.has(number))
             .map((number) => ({ number, name: `m${number}`, rate: 1, work: 0.1, memoryBytes: 1, isPinned: true })),
           ...{ executors, before: parking.before, awaited: new Set<GpuId>(), costMax: 10, mayBalance: true, seed: 1 },
         });

@@ -36,7 +36,7 @@ export interface Parking {
   /** The parked models. `next` is where one was being loaded before: planPlacement may choose another sub-cluster. */
   readonly parked: readonly ParkedPlace[];
   /** Models without a place: planPlacement gets no such model. */
-  readonly asleep: ReadonlySet<number>;
+  readonly unplaced: ReadonlySet<number>;
   /** Models that are to be loaded: planPlacement places them, and doesn't balance them. */
   readonly waking: ReadonlySet<number>;
   /** Places to plan from: those of waking models are where they are being loaded. */
@@ -45,11 +45,11 @@ export interface Parking {
 
 /** The state of each model that may be parked, now. Models that may not be are placed like any other. */
 export function parkModels(before: ParkingPlaces | undefined, models: readonly ModelToPark[], now: Instant): Parking {
-  if (before === undefined) return { parked: [], asleep: new Set(), waking: new Set(), before };
+  if (before === undefined) return { parked: [], unplaced: new Set(), waking: new Set(), before };
   const marks = new Map(before.parked?.map((mark) => [mark.number, mark]));
   const places = new Map(before.models.map((place) => [place.number, place]));
   const parked: ParkedPlace[] = [];
-  const [asleep, waking, loading] = [new Set<number>(), new Set<number>(), new Map<number, string>()];
+  const [unplaced, waking, loading] = [new Set<number>(), new Set<number>(), new Map<number, string>()];
   for (const { number, idle, usedAt } of models) {
     const [mark, place] = [marks.get(number), places.get(number)];
     const isIdle = between(usedAt, now) >= idle;
@@ -57,12 +57,12 @@ export function parkModels(before: ParkingPlaces | undefined, models: readonly M
       if (!isIdle || place.next !== undefined) continue;
       const since = mark?.since ?? now;
       parked.push({ number, since });
-      if (between(since, now) >= LEAVES_AFTER) asleep.add(number);
+      if (between(since, now) >= LEAVES_AFTER) unplaced.add(number);
     } else if (mark !== undefined) {
       const { since, next } = mark;
       if (usedAt <= since || isIdle) {
         parked.push({ number, since });
-        asleep.add(number);
+        unplaced.add(number);
       } else {
         parked.push(mark);
         waking.add(number);
@@ -70,9 +70,9 @@ export function parkModels(before: ParkingPlaces | undefined, models: readonly M
       }
     }
   }
-  const kept = before.models.filter(({ number }) => !asleep.has(number));
+  const kept = before.models.filter(({ number }) => !unplaced.has(number));
   const loaded = [...loading].map(([number, subCluster]) => ({ number, subCluster }));
-  return { parked, asleep, waking, before: { models: [...kept, ...loaded], gpus: before.gpus } };
+  return { parked, unplaced, waking, before: { models: [...kept, ...loaded], gpus: before.gpus } };
 }
 
 /** PARK-2: takes out of a plan's places the waking models that no executor there has yet. */
@@ -90,15 +90,15 @@ export function loadWaking(
     );
   };
   const homes = new Map(plan.models.map(({ number, subCluster, next = subCluster }) => [number, next]));
-  const awake = new Set([...waking].filter((number) => isLoaded(number, homes.get(number) ?? "")));
+  const loaded = new Set([...waking].filter((number) => isLoaded(number, homes.get(number) ?? "")));
   return {
     models: plan.models.flatMap((place) => {
       if (!waking.has(place.number)) return [place];
-      return awake.has(place.number) ? [{ number: place.number, subCluster: homes.get(place.number)! }] : [];
+      return loaded.has(place.number) ? [{ number: place.number, subCluster: homes.get(place.number)! }] : [];
     }),
     gpus: plan.gpus,
     parked: parked
-      .filter(({ number }) => !awake.has(number))
+      .filter(({ number }) => !loaded.has(number))
       .map((mark) => {
         const next = waking.has(mark.number) ? homes.get(mark.number) : undefined;
         return { number: mark.number, since: mark.since, ...(next !== undefined && { next }) };
