@@ -49,7 +49,9 @@ export class JobTurns {
     for (const slot of this.#passed) this.#waiting.set(slot, this.#turns[slot] ?? 0);
     this.#passed.length = 0;
   }
-  /** An accelerator may be free earlier than was known; or a look begins, and what it finds says when the next one is. */
+  /**
+   * An accelerator may be free earlier than was known; or a look begins, and what it finds says when the next one is.
+   */
   lookSoon(): void {
     this.#lookAt = ALWAYS;
   }
