@@ -59,7 +59,7 @@ beforeAll(async () => {
   const { code, stdout, stderr } = await built;
   expect([code, stdout], stderr).toEqual([0, expect.stringContaining(packed.tutti)]);
   await project.install(join(dist, packed.client), join(dist, packed.tutti));
-}, 240_000); // most of it is npm's: 460 MB are unpacked
+}, 420_000); // most of it is npm's: 460 MB are brought and unpacked
 afterAll(() => project?.remove());
 
 const manifestOf = (name: string): Record<string, unknown> =>

@@ -54,7 +54,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/batcher/batcher.ts",
     find: `if (this.#router.isForeign(entry, grant, sender)) return`,
     replace: `if (at < 0) return`,
-    from: 230,
+    from: 1110,
   },
   {
     name: "a batcher obeys a grant that was repeated on the way",
