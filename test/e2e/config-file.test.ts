@@ -57,7 +57,7 @@ test("a misspelt key starts nothing: one line says where it is and what is meant
   await mkdir(runDirectory);
   const result = await tutti(["up", "-f", wrong], { ...process.env, TUTTI_RUN_DIR: join(runDirectory, "own") });
   expect(result).toEqual({
-    ...{ code: 1, stdout: "" },
+    ...{ code: 2, stdout: "" },
     stderr: `tutti: ${wrong}:2:1: executrs: unknown key; did you mean "executors"?\n`,
   });
   expect(existsSync(join(runDirectory, "own"))).toBe(false);
