@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
 /** Suites that measure, or start a whole system: their files run one after the other. */
-const alone = new Set(["attack", "containers", "e2e", "bench", "release", "soak"]);
+const alone = new Set(["attack", "containers", "bench", "release", "soak"]);
 
 const folder = join(import.meta.dirname, "test");
 const suites = readdirSync(folder, { withFileTypes: true })

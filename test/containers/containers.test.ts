@@ -11,6 +11,8 @@ const SLO_MS = 2_000;
 const PER_SECOND = 40;
 /** How long a container is out of reach: longer than any peer's silence is borne. */
 const AWAY_MS = 2_500;
+/** Longer than a connection bears unanswered pings: clients of a NATS server that is cut off turn to another one. */
+const NATS_AWAY_MS = 10_000;
 /** Least share in time, and grace for answers, for a machine that may be busy. */
 const SHARE_MIN = 0.9;
 const GRACE_MS = SLO_MS;
@@ -58,7 +60,7 @@ test("containers are stopped, killed, paused and cut off under load, and no requ
       ...{ leading: false, alone: false, actor: undefined },
     };
     strikes.push(one);
-    await strike();
+    await strike(name);
     one.backMs = performance.now();
     console.log(`${name} ${signal}: back after ${Math.round(one.backMs - one.atMs)} ms`);
     await goodFor(load, 1_000);
@@ -75,7 +77,7 @@ test("containers are stopped, killed, paused and cut off under load, and no requ
   expect(failuresOf(verdict, SHARE_MIN), reportText(record, verdict)).toEqual([]);
 }, 240_000);
 
-type Planned = readonly [name: Name, signal: Strike["signal"], strike: () => Promise<void>];
+type Planned = readonly [name: Name, signal: Strike["signal"], strike: (name: Name) => Promise<void>];
 
 /** Each strike ends when what it struck serves again. The node that was struck last doesn't lead. */
 function strikePlan(on: ContainerCluster, streamLeader: (typeof NATS)[number]): readonly Planned[] {
@@ -126,6 +128,16 @@ function strikePlan(on: ContainerCluster, streamLeader: (typeof NATS)[number]): 
         await on.kill(streamLeader);
         await pass(AWAY_MS);
         await on.start(streamLeader);
+        await on.whole();
+      },
+    ],
+    [
+      NATS.find((name) => name !== streamLeader)!,
+      "SIGSTOP", // its clients notice no more of it than if it were frozen
+      async (name) => {
+        await on.disconnect(name);
+        await pass(NATS_AWAY_MS);
+        await on.reconnect(name);
         await on.whole();
       },
     ],
