@@ -22,7 +22,7 @@ export interface AttackedSystem {
   /** Process of the gateway, the ingress and whatever else requests pass. */
   readonly pid: number;
   /** Token that permits loading models. */
-  readonly repositoryToken: string;
+  readonly adminToken: string;
   /** API keys of `a`, `b` and an administrator; undefined where the gateway asks for none. */
   readonly keys: ApiKeys | undefined;
   /** Text of a user's credentials. @throws {Error} the system has none */

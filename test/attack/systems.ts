@@ -55,7 +55,7 @@ async function argsFor(kind: SystemKind, folder: string): Promise<string[]> {
   await writeFile(join(folder, "token"), `${TOKEN}\n`, { mode: 0o600 });
   return [
     ...["--no-demo", "--models", join(folder, "models"), "--executors", kind === "open" ? "2" : "1"],
-    ...["--patience", "0", "--repository-token", join(folder, "token")],
+    ...["--patience", "0", "--admin-token", join(folder, "token")],
     ...["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"],
     ...(kind === "open" && process.platform === "linux" ? ["--system-shared-memory"] : []),
   ];
@@ -116,7 +116,7 @@ async function describe({ up, keys, credentials, stop }: Started, folder: string
     metrics: String(ready["metrics"]),
     nats: up.url,
     pid: up.pidOf("node"),
-    repositoryToken: keys?.admin ?? TOKEN,
+    adminToken: keys?.admin ?? TOKEN,
     keys,
     credentialsOf: (user) => {
       if (credentials === undefined) throw new Error("this system has no credentials");

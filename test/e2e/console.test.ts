@@ -43,7 +43,7 @@ beforeAll(async () => {
   const emulated = ["--emulate", join(folder, "profiles.yaml"), "--gpus", "4", "--no-demo"];
   if (jaeger !== undefined) vi.stubEnv("TUTTI_JAEGER", jaeger.path);
   const traced = jaeger === undefined ? [] : ["--jaeger"];
-  up = await TuttiUp.start(["--layout", "spread", ...emulated, ...traced, "--repository-token", join(folder, "token")]);
+  up = await TuttiUp.start(["--layout", "spread", ...emulated, ...traced, "--admin-token", join(folder, "token")]);
   vi.unstubAllEnvs();
   await building;
   http = String((await up.next("child-ready", ({ http: at }) => at !== undefined))["http"]);

@@ -32,7 +32,7 @@ export async function startGatewayCluster(...args: string[]): Promise<GatewayClu
   await writeFile(join(model, "config.yaml"), CONFIG);
   await writeFile(join(folder, "token"), `${TOKEN}\n`);
   const models = ["--no-demo", "--models", join(folder, "models"), "--executors", "1", "--patience", "0"];
-  const up = await TuttiUp.start([...models, "--repository-token", join(folder, "token"), ...args]);
+  const up = await TuttiUp.start([...models, "--admin-token", join(folder, "token"), ...args]);
   const ready = await up.next("child-ready", ({ http }) => http !== undefined);
   return {
     up,

@@ -119,9 +119,9 @@ test(
     expect([nobody?.status, shape?.status, tooSoon?.status, timeout?.status, closed?.status]).toEqual([
       "404",
       "400",
-      "503",
-      "503",
-      "403",
+      "422",
+      "422",
+      "401",
     ]);
     expect(shape?.text).toContain('input "x": expected FP32[1, 4], got FP32[1, 2]');
     expect(tooSoon?.text).toContain("would be feasible");
@@ -139,9 +139,9 @@ test(
     expect([nobody?.status, shape?.status, tooSoon?.status, timeout?.status, closed?.status]).toEqual([
       "StatusCode.NOT_FOUND",
       "StatusCode.INVALID_ARGUMENT",
-      "StatusCode.DEADLINE_EXCEEDED",
-      "StatusCode.DEADLINE_EXCEEDED",
-      "StatusCode.PERMISSION_DENIED",
+      "StatusCode.FAILED_PRECONDITION",
+      "StatusCode.FAILED_PRECONDITION",
+      "StatusCode.UNAUTHENTICATED",
     ]);
     expect(shape?.text).toContain('input "x": expected FP32[1, 4], got FP32[1, 2]');
   },

@@ -5,6 +5,7 @@ import { parseRoleOptions } from "@tutti/host/role";
 
 test("a former name of a flag is its current one, with its value beside it or behind an equals sign", () => {
   expect(withCurrentNames(["up", "--rehearsal", "4s"])).toEqual(["up", "--warmup", "4s"]);
+  expect(withCurrentNames(["--repository-token=a.txt"])).toEqual(["--admin-token=a.txt"]);
   expect(withCurrentNames(["--rehearsal=0", "--rehearsals", "rehearsal"])).toEqual([
     "--warmup=0",
     "--rehearsals",

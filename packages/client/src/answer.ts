@@ -78,7 +78,7 @@ function parseBody(payload: Uint8Array): Partial<ErrorBody> | undefined {
   }
 }
 
-/** The first code with this status; several share 503, and a body tells them apart. */
+/** The first code with this status; several share 503 and 422, and a body tells them apart. */
 function codeOfStatus(status: number): ErrorCode {
   if (status === 503) return "TUTTI_UNAVAILABLE";
   const entry = Object.entries(ERROR_STATUS).find(([, value]) => value === status);

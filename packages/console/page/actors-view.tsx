@@ -66,7 +66,7 @@ export function ActorsView({ store }: { store: LiveStore }) {
         {!isOpen && (
           <p class="quiet">
             Nobody may restart from here: the gateway was started without <code>--api-keys</code> and{" "}
-            <code>--repository-token</code>, or without an operator's rights. <code>tutti restart</code> does it from a
+            <code>--admin-token</code>, or without an operator's rights. <code>tutti restart</code> does it from a
             terminal.
           </p>
         )}

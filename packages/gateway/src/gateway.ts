@@ -64,7 +64,7 @@ export interface GatewayConfig extends ActorConfig {
   /** Keys of the clients over HTTP and gRPC. Without it any client may ask in any application's name. */
   readonly access?: AccessConfig | undefined;
   /** Token that authorises changes of models and restarts of actors. Without it and `access` they are refused. */
-  readonly repositoryToken?: string | undefined;
+  readonly adminToken?: string | undefined;
   /** Address of a Jaeger, from which the console reads traces. */
   readonly traceQuery?: string | undefined;
   /** Folder of the console's built page; default: where the set-up puts it. */
@@ -147,7 +147,7 @@ class Gateway {
     this.#routes = new RouteWatcher(ports.store, this.#runtime.log);
     this.#clients = new AppClients(ports.bulk, ports.telemetry, Buffer.from(ports.randomBytes(12)).toString("hex"));
     const { log } = this.#runtime;
-    this.#access = config.access && new Access(config.access, config.repositoryToken, log);
+    this.#access = config.access && new Access(config.access, config.adminToken, log);
     this.#tls = config.tls && new GatewayTls(config.tls, log);
     const { httpHost = LOOPBACK, metricsHost = LOOPBACK, allowedHosts = [] } = config;
     this.#memory = new SharedMemory({ isOpen: config.systemSharedMemory === true && isLoopback(httpHost) });
@@ -282,7 +282,7 @@ class Gateway {
       media,
       repository: new Repository(repositoryStore ?? store),
       access: this.#access,
-      token: this.#config.repositoryToken,
+      token: this.#config.adminToken,
     });
   }
 
@@ -310,7 +310,7 @@ class Gateway {
 
   #openConsole(): Console {
     const { bus, store, clock, operator } = this.#ports;
-    const { cluster, repositoryToken, consoleFolder, traceQuery } = this.#config;
+    const { cluster, adminToken, consoleFolder, traceQuery } = this.#config;
     return new Console({
       ...{ bus, store, cluster, operator },
       log: this.#runtime.log,
@@ -323,7 +323,7 @@ class Gateway {
         if (this.#access !== undefined) await this.#inferenceService.administrator(authorization);
       },
       administer: (act, run) => this.#inferenceService.administer(act, run),
-      isOpen: repositoryToken !== undefined || this.#access !== undefined,
+      isOpen: adminToken !== undefined || this.#access !== undefined,
       folder: consoleFolder,
       traceQuery,
     });

@@ -126,13 +126,15 @@ export class InferenceService {
     const { statistics, pipelineStatistics, pipelines } = this.#parts;
     return [...this.#reachable().map(statistics), ...[...pipelines().values()].map(pipelineStatistics)];
   }
-  index(): readonly IndexEntry[] {
+  /** @param only - whether those that aren't ready are left out */
+  index({ ready: only }: { readonly ready: boolean }): readonly IndexEntry[] {
     const ofPipeline = (one: PipelineReport): IndexEntry => {
       const isServing = this.#areStagesServed(one);
       const reason = isServing ? "" : "not all models of its stages are served";
       return { name: one.name, version: one.version, state: isServing ? "READY" : "UNAVAILABLE", reason };
     };
-    return [...this.#reachable().map(indexEntry), ...[...this.#parts.pipelines().values()].map(ofPipeline)];
+    const all = [...this.#reachable().map(indexEntry), ...[...this.#parts.pipelines().values()].map(ofPipeline)];
+    return all.filter(({ state }) => !only || state === "READY");
   }
 
   /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT */

@@ -85,6 +85,15 @@ test.each(TRANSPORTS)("a classified output is the greatest elements by name, row
   ]);
 });
 
+test.each(TRANSPORTS)("a classification that can't be made is refused (%s)", async (transport) => {
+  for (const classification of [-1, "3", true]) {
+    const asked = { inputs: [x(1, 2, 3, 4)], outputs: [{ name: "y", parameters: { classification } }] };
+    const { code, error } = await client.ask(transport, "twice", asked);
+    expect([code, error]).toEqual(["TUTTI_INVALID_INPUT", expect.stringContaining("classification is a whole number")]);
+  }
+  expect(scene.seen).toEqual([]);
+});
+
 test("a classified output in JSON is a list of texts", async () => {
   const response = await fetch(`${scene.addresses.http}/v2/models/twice/infer`, {
     method: "POST",

@@ -1,5 +1,8 @@
 /** Flags under their former names, which are accepted for one release (CHANGELOG.md). */
-const RENAMED: ReadonlyMap<string, string> = new Map([["--rehearsal", "--warmup"]]);
+const RENAMED: ReadonlyMap<string, string> = new Map([
+  ["--rehearsal", "--warmup"],
+  ["--repository-token", "--admin-token"],
+]);
 
 /** @param argv - `--flag value` and `--flag=value` alike; words behind `--` are no flags */
 export const withCurrentNames = (argv: readonly string[]): string[] =>

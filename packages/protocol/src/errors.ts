@@ -21,21 +21,25 @@ export const ERROR_STATUS = {
   TUTTI_INTERNAL: 500,
   /**
    * The deadline couldn't have been met even by this request alone. If only the load was in the way, the answer says
-   * that it may be sent again.
+   * that it may be sent again (503).
    */
-  TUTTI_DEADLINE_INFEASIBLE: 503,
+  TUTTI_DEADLINE_INFEASIBLE: 422,
   /** Dropped so that batches behind it stay in time, or beyond its application's share, or beyond a bound. */
   TUTTI_OVERLOADED: 503,
   /** There is no ingress, or the one that had the request died; or its model was parked, and not loaded in time. */
   TUTTI_UNAVAILABLE: 503,
   /**
    * The model is loading, being measured, or waits for an executor. If it was refused, failed or quarantined, the
-   * answer says so, and that the request may not be sent again.
+   * answer says so, and that the request may not be sent again (422).
    */
   TUTTI_NOT_READY: 503,
   /** The deadline passed without a result: a batch was lost, or ran longer than planned. */
   TUTTI_DEADLINE_EXCEEDED: 504,
 } as const;
+
+/** Statuses of codes that say of each answer whether the request may be sent again. */
+const MAY_BE_SENT_AGAIN = 503;
+const MAY_NOT = 422;
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
@@ -76,8 +80,11 @@ export class TuttiError extends Error {
     this.retryAfterMs = options.retryAfterMs;
   }
 
+  /** Proxies send a request again by the status alone: 503 is exactly for what may be. */
   get status(): number {
-    return ERROR_STATUS[this.code];
+    const status = ERROR_STATUS[this.code];
+    if (status !== MAY_BE_SENT_AGAIN && status !== MAY_NOT) return status;
+    return this.retryable ? MAY_BE_SENT_AGAIN : MAY_NOT;
   }
 }
 

@@ -41,10 +41,10 @@ const origins: Attack = {
   name: "foreign-origin",
   what: "pages of other sites (Origin), also those without one (null)",
   system: "open",
-  async run({ http, repositoryToken }) {
+  async run({ http, adminToken }) {
     const cases = [`http://${EVIL}`, "null", `${http}.${EVIL}`, "https://127.0.0.1:1"].flatMap((origin) => {
       const headers = { origin, "content-type": "text/plain", "tutti-app": "b" };
-      const authorization = `Bearer ${repositoryToken}`;
+      const authorization = `Bearer ${adminToken}`;
       return [
         ...PATHS.map((path) => ({ url: http + path, question: { headers: { origin } } })),
         { url: `${http}/v2/models/add-one/infer`, question: { body: BODY, headers } },

@@ -18,8 +18,8 @@ function load(scene: Scene, name: string, bytes: Uint8Array, timeoutMs = 20_000)
   });
 }
 
-const authorizationOf = ({ repositoryToken }: Scene): Record<string, string> => ({
-  authorization: `Bearer ${repositoryToken}`,
+const authorizationOf = ({ adminToken }: Scene): Record<string, string> => ({
+  authorization: `Bearer ${adminToken}`,
 });
 const unload = (scene: Scene, name: string): Promise<unknown> =>
   ask(`${scene.http}/v2/repository/models/${name}/unload`, { body: "{}", headers: authorizationOf(scene) });

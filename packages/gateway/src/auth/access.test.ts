@@ -225,7 +225,7 @@ test("models are changed by administrators alone, and each that tries leaves a l
   expect(ends.map(({ who, what, outcome }) => [who, what, outcome])).toEqual([
     [`key ${shop.key.id} of shop`, "unload nobody", "TUTTI_FORBIDDEN"],
     [`key ${admin.key.id} of operations`, "unload nobody", "TUTTI_NOT_FOUND"],
-    ["repository token", "unload nobody", "TUTTI_NOT_FOUND"],
+    ["admin token", "unload nobody", "TUTTI_NOT_FOUND"],
     [`key ${shop.key.id} of shop`, "unload nobody", "TUTTI_FORBIDDEN"],
     [`key ${admin.key.id} of operations`, "unload twice", "done"],
   ]);
@@ -251,7 +251,7 @@ test("the console's page comes without a key, and all that it shows with an admi
   expect((await ask("/console/restart", bearer(admin.text), { actor: "abc" })).body["error"]).toContain("operator");
 });
 
-test("the repository's token asks for nothing in any application's name", async () => {
+test("the admin token asks for nothing in any application's name", async () => {
   expect((await infer(bearer(TOKEN))).status).toBe(403);
   expect((await infer({ ...bearer(TOKEN), "tutti-app": "shop" })).status).toBe(403);
   expect((await ask("/v2/models/twice", bearer(TOKEN))).status).toBe(200);

@@ -59,7 +59,7 @@ export class Access {
       return this.#remember(authorization, { app, isAdmin, who: `key ${id} of ${app}`, until: expiresAt * 1_000 });
     }
     if (this.#token !== undefined && isToken(this.#token, text))
-      return this.#remember(authorization, { app: undefined, isAdmin: true, who: "repository token", until: Infinity });
+      return this.#remember(authorization, { app: undefined, isAdmin: true, who: "admin token", until: Infinity });
     if (this.#jwt === undefined || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(text)) throw unauthenticated(NOT_GOOD);
     return this.#jwt.verify(text).then((asker) => {
       const until = Math.min(asker.until, now + REMEMBERED_MS);

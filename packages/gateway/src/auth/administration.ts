@@ -17,7 +17,7 @@ export interface Administration {
   readonly log: Logger;
   /** Undefined: the gateway asks for no keys, and the token alone authorises. */
   readonly access: Access | undefined;
-  /** Token of `--repository-token`. */
+  /** Token of `--admin-token`. */
   readonly token: string | undefined;
 }
 
@@ -34,7 +34,7 @@ export async function checkAdministrator(
 ): Promise<void> {
   if (access === undefined) {
     authorise(token, authorization);
-    return onKnown("repository token");
+    return onKnown("admin token");
   }
   const { who, isAdmin } = await access.identify(authorization);
   onKnown(who);

@@ -12,12 +12,19 @@ export const GRPC_STATUS: Readonly<Record<ErrorCode, status>> = {
   TUTTI_QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
   TUTTI_CANCELLED: status.CANCELLED,
   TUTTI_INTERNAL: status.INTERNAL,
-  TUTTI_DEADLINE_INFEASIBLE: status.DEADLINE_EXCEEDED,
+  TUTTI_DEADLINE_INFEASIBLE: status.FAILED_PRECONDITION,
   TUTTI_OVERLOADED: status.RESOURCE_EXHAUSTED,
   TUTTI_UNAVAILABLE: status.UNAVAILABLE,
   TUTTI_NOT_READY: status.UNAVAILABLE,
   TUTTI_DEADLINE_EXCEEDED: status.DEADLINE_EXCEEDED,
 };
+
+/** The status of an answer: clients and proxies send a call again by the status alone, as over HTTP. */
+function statusOf({ code, retryable }: TuttiError): status {
+  const usual = GRPC_STATUS[code];
+  if (usual === status.FAILED_PRECONDITION && retryable) return status.RESOURCE_EXHAUSTED;
+  return usual === status.UNAVAILABLE && !retryable ? status.FAILED_PRECONDITION : usual;
+}
 
 export const asTuttiError = (failure: unknown): TuttiError =>
   failure instanceof TuttiError
@@ -36,7 +43,7 @@ export function grpcFailure(failure: unknown): Pick<StatusObject, "code" | "deta
     metadata.set("tutti-retry-after-ms", String(error.retryAfterMs));
     metadata.set("grpc-retry-pushback-ms", String(Math.ceil(error.retryAfterMs)));
   }
-  return { code: GRPC_STATUS[error.code], details: headerText(error.message), metadata };
+  return { code: statusOf(error), details: headerText(error.message), metadata };
 }
 
 /** Removes line breaks, which a status may not have; grpc-js encodes other characters beyond ASCII. */

@@ -150,10 +150,7 @@ export class GrpcFront {
       })),
       ModelInfer: unary((request: WireInferRequest, asked) => this.#infer(request, asked)),
       ModelStreamInfer: ((call: InferStream) => this.#stream(call)) as UntypedHandleCall,
-      RepositoryIndex: unary(async ({ ready }: Repositories, { metadata }) => {
-        await inferenceService.administrator(textOf(metadata, "authorization"));
-        return { models: inferenceService.index().filter(({ state }) => !ready || state === "READY") };
-      }),
+      RepositoryIndex: unary(({ ready }: Repositories) => ({ models: inferenceService.index({ ready }) })),
       RepositoryModelLoad: unary(async ({ model_name: name, parameters }: Repositories, asked) => {
         const { signal } = asked;
         const load = () => inferenceService.repository().load({ name, parameters: loadParameters(parameters), signal });

@@ -1,4 +1,4 @@
-/** Authorisation of repository changes by the token; without a token they are refused. */
+/** Authorisation of administrative acts by the admin token; without one they are refused. */
 import { timingSafeEqual } from "node:crypto";
 import { sha256Of } from "@tutti/admin/api-keys";
 import { TuttiError } from "@tutti/protocol";
@@ -15,16 +15,19 @@ export function checkToken(token: string): string {
   );
 }
 
-/** @throws {TuttiError} FORBIDDEN */
+/** @throws {TuttiError} FORBIDDEN where the gateway has no admin token, UNAUTHENTICATED for another or none */
 export function authorise(token: string | undefined, authorization: string | undefined): void {
   if (token === undefined)
     throw new TuttiError(
       "TUTTI_FORBIDDEN",
-      "the repository is closed: start the gateway with --repository-token, or use `tutti load` and `tutti unload`",
+      "nobody may do this here: start the gateway with --admin-token, or use `tutti load`, `unload` or `restart`",
     );
   const given = /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? "";
   if (isToken(token, given)) return;
-  throw new TuttiError("TUTTI_FORBIDDEN", "the repository needs its token: Authorization: Bearer <token>");
+  throw new TuttiError(
+    "TUTTI_UNAUTHENTICATED",
+    "this needs the admin token: Authorization: Bearer <token of --admin-token>",
+  );
 }
 
 /** Compares digests, which have one length, so the time that it takes says nothing about the token. */

@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { TuttiError } from "@tutti/protocol";
 import { millis } from "@tutti/units";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { GatewayScene, TOKEN } from "../testing/gateway-scene.ts";
+import { GatewayScene, TOKEN, twice } from "../testing/gateway-scene.ts";
 import { BODY_BYTES_MAX } from "./body-reader.ts";
 
 let scene: GatewayScene;
@@ -217,6 +217,19 @@ test("a refusal keeps its code, its status, and when to come again", async () =>
   expect((await post(INFER, { inputs: [x(1, 2, 3, 4)] })).status).toBe(504);
 });
 
+test("503 is for what may be sent again, and 422 for what would fail again", async () => {
+  const statusOf = async (error: TuttiError): Promise<[number, string | null]> => {
+    scene.react = () => error;
+    const { status, headers } = await post(INFER, { inputs: [x(1, 2, 3, 4)] });
+    return [status, headers.get("retry-after")];
+  };
+  const busy = { retryable: true, retryAfterMs: 3_000 };
+  expect(await statusOf(new TuttiError("TUTTI_DEADLINE_INFEASIBLE", "never"))).toEqual([422, null]);
+  expect(await statusOf(new TuttiError("TUTTI_DEADLINE_INFEASIBLE", "busy", busy))).toEqual([503, "3"]);
+  expect(await statusOf(new TuttiError("TUTTI_NOT_READY", "loading"))).toEqual([503, null]);
+  expect(await statusOf(new TuttiError("TUTTI_NOT_READY", "failed", { retryable: false }))).toEqual([422, null]);
+});
+
 test("what can't be served is refused with the reason, and the next request is served (T8)", async () => {
   const code = async (path: string, body: unknown, headers = {}): Promise<unknown[]> => {
     const { status, body: said } = await post(path, body, headers);
@@ -287,31 +300,42 @@ test("when one row fails, the others are taken back", async () => {
   await scene.until(() => scene.cancelled.length === 2);
 });
 
-test("the repository opens to its token alone", async () => {
-  const index = (headers: Record<string, string>): Promise<Answer> => post("/v2/repository/index", {}, headers);
-  for (const headers of [{}, { authorization: "Bearer wrong" }, { authorization: TOKEN }])
-    expect(await index(headers as Record<string, string>)).toMatchObject({
-      status: 403,
-      body: { code: "TUTTI_FORBIDDEN" },
-    });
+const index = (body: unknown = ""): Promise<Answer> => post("/v2/repository/index", body);
+
+test("the index of the repository needs no right, and may be of what is ready alone", async () => {
+  await scene.serve({ ...twice, name: "broken" }, "quarantined");
+  const ready = { name: "twice", version: "1", state: "READY", reason: "" };
+  expect((await index()).body).toEqual([expect.objectContaining({ name: "broken", state: "UNAVAILABLE" }), ready]);
+  expect((await index({ ready: false })).body).toHaveLength(2);
+  expect((await index({ ready: true })).body).toEqual([ready]);
+  for (const wrong of [{ ready: 1 }, [], "3", "{"]) expect((await index(wrong)).status).toBe(400);
+});
+
+test("models are loaded and unloaded with the admin token alone", async () => {
+  for (const verb of ["load", "unload"])
+    for (const headers of [{}, { authorization: "Bearer wrong" }, { authorization: TOKEN }]) {
+      const refused = await post(`/v2/repository/models/twice/${verb}`, {}, headers);
+      expect([refused.status, refused.body["code"]]).toEqual([401, "TUTTI_UNAUTHENTICATED"]);
+      expect(refused.headers.get("www-authenticate")).toBe('Bearer realm="tutti"');
+    }
   const authorization = `Bearer ${TOKEN}`;
-  expect((await index({ authorization })).body).toEqual([{ name: "twice", version: "1", state: "READY", reason: "" }]);
-  expect((await post("/v2/repository/models/twice/unload", {})).status).toBe(403);
   expect((await post("/v2/repository/models/twice/load", {}, { authorization })).status).toBe(200);
   expect((await post("/v2/repository/models/twice/unload", {}, { authorization })).status).toBe(200);
   expect((await post("/v2/repository/models/twice/unload", {}, { authorization })).status).toBe(404);
   expect((await post("/v2/repository/models/twice/load", {}, { authorization })).status).toBe(404);
   const junk = { parameters: { "file:1/model.onnx": "bm8gbW9kZWw=" } };
   expect((await post("/v2/repository/models/junk/load", junk, { authorization })).status).toBe(400);
-  expect((await index({ authorization })).body).toEqual([]);
+  expect((await index()).body).toEqual([]);
 });
 
-test("without a token nobody changes anything", async () => {
-  const closed = await GatewayScene.open({ repositoryToken: undefined });
+test("without an admin token nobody changes anything", async () => {
+  const closed = await GatewayScene.open({ adminToken: undefined });
   const headers = { authorization: "Bearer " };
-  const response = await fetch(`${closed.addresses.http}/v2/repository/index`, { method: "POST", headers });
+  const response = await fetch(`${closed.addresses.http}/v2/repository/models/twice/unload`, {
+    ...{ method: "POST", headers },
+  });
   expect(response.status).toBe(403);
-  expect(await response.json()).toMatchObject({ error: expect.stringContaining("--repository-token") as unknown });
+  expect(await response.json()).toMatchObject({ error: expect.stringContaining("--admin-token") as unknown });
   await closed.close();
 });
 

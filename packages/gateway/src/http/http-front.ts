@@ -2,6 +2,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { mediaInputOf, mediaKindOf, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, TuttiError } from "@tutti/protocol";
+import { fromOutsideJson } from "@tutti/wire";
 import { bodyBytesOf } from "../auth/access.ts";
 import type { TlsPair } from "../auth/tls-pair.ts";
 import { type ConsoleApi, isConsolePath } from "../console/console-api.ts";
@@ -151,12 +152,14 @@ export class HttpFront {
       }),
       infer: (call) => this.#infer(call),
       repositoryIndex: async ({ request }) => {
-        await inferenceService.administrator(request.headers.authorization);
-        return { status: 200, body: inferenceService.index() };
+        const ready = await this.#bodies.withBody(request, (body) => Promise.resolve(readyOf(objectOf(body))));
+        return { status: 200, body: inferenceService.index({ ready }) };
       },
       repositoryLoad: (call) =>
         this.#administer(call, "load", async () => {
-          const parameters = await this.#bodies.withBody(call.request, (body) => Promise.resolve(parametersOf(body)));
+          const parameters = await this.#bodies.withBody(call.request, (body) =>
+            Promise.resolve(parametersOf(objectOf(body))),
+          );
           await inferenceService
             .repository()
             .load({ name: call.params["model"] ?? "", parameters, signal: call.gone.asSignal() });
@@ -211,16 +214,27 @@ const memoryCall = ({ request, app, params }: Call): MemoryCall => ({
 
 const inputOf = ({ presentation }: ModelSpec) => presentationOf(presentation).input;
 
-/** @throws {TuttiError} INVALID_INPUT */
-function parametersOf(body: Uint8Array): Readonly<Record<string, unknown>> {
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** The body of a request that may have none. @throws {TuttiError} INVALID_INPUT */
+function objectOf(body: Uint8Array): JsonObject {
   if (body.byteLength === 0) return {};
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder().decode(body));
-  } catch (cause) {
-    throw new TuttiError("TUTTI_INVALID_INPUT", "the body is no JSON", { cause });
-  }
-  const parameters = (value as { parameters?: unknown } | null)?.parameters ?? {};
-  if (typeof parameters === "object" && !Array.isArray(parameters)) return parameters as Record<string, unknown>;
+  const value = fromOutsideJson(body);
+  if (isObject(value)) return value;
+  throw new TuttiError("TUTTI_INVALID_INPUT", "the body must be a JSON object");
+}
+
+/** @throws {TuttiError} INVALID_INPUT */
+function parametersOf({ parameters = {} }: JsonObject): JsonObject {
+  if (isObject(parameters)) return parameters;
   throw new TuttiError("TUTTI_INVALID_INPUT", "parameters must be an object");
 }
+
+/** @throws {TuttiError} INVALID_INPUT */
+function readyOf({ ready = false }: JsonObject): boolean {
+  if (typeof ready === "boolean") return ready;
+  throw new TuttiError("TUTTI_INVALID_INPUT", "ready is true or false");
+}
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -2,21 +2,22 @@
  * The OpenAPI document of the HTTP interface. Its paths are generated from the router's, so that both have the same.
  */
 import { MEDIA_TYPES } from "@tutti/onnx-tools";
-import { DATA_TYPES, ERROR_STATUS, RANK_MAX, TENSORS_MAX, TUTTI_RELEASE } from "@tutti/protocol";
+import { SIZE_HINT_MAX, TUTTI_RELEASE } from "@tutti/protocol";
+import { SCHEMAS, type Schema, name, ref, text } from "./open-api-schemas.ts";
 import { type Operation, ROUTES } from "./routes.ts";
 
 interface OperationText {
   readonly summary: string;
   /** Schema of the answer's body, in `components/schemas`. */
   readonly answer: string;
-  /** Statuses besides 200. */
+  /** Statuses besides 200, 401 (except `KEYLESS`) and 403. */
   readonly errors: readonly number[];
   readonly body?: string;
   readonly isAuthorised?: boolean;
 }
 
 const MODEL_ERRORS = [400, 404];
-const INFER_ERRORS = [400, 403, 404, 413, 429, 499, 500, 503, 504];
+const INFER_ERRORS = [400, 404, 413, 422, 429, 499, 500, 503, 504];
 /** Operations that need no key, where the gateway asks for keys. */
 const KEYLESS: ReadonlySet<Operation> = new Set<Operation>(["live", "ready"]);
 
@@ -30,130 +31,53 @@ const TEXTS: Readonly<Record<Operation, OperationText>> = {
   modelStatistics: { summary: "What was counted of a model", answer: "Statistics", errors: MODEL_ERRORS },
   allStatistics: { summary: "What was counted of all models", answer: "Statistics", errors: [] },
   infer: { summary: "Ask a model", answer: "InferAnswer", errors: INFER_ERRORS, body: "InferRequest" },
-  repositoryIndex: { summary: "All models and their states", answer: "Index", errors: [403], isAuthorised: true },
+  repositoryIndex: {
+    summary: "All models and their states",
+    answer: "Index",
+    errors: [400, 413, 503],
+    body: "IndexRequest",
+  },
   repositoryLoad: {
     summary: "Serve a model, sent along or there already",
     answer: "Empty",
-    errors: [400, 403, 404, 413, 503],
+    errors: [400, 404, 413, 422, 500, 503],
     body: "LoadRequest",
     isAuthorised: true,
   },
-  repositoryUnload: { summary: "Serve a model no longer", answer: "Empty", errors: [403, 404], isAuthorised: true },
-  memoryStatus: { summary: "Regions of shared memory that are registered", answer: "Regions", errors: [403] },
-  memoryRegion: { summary: "One region of shared memory", answer: "Regions", errors: [403, 404] },
+  repositoryUnload: { summary: "Serve a model no longer", answer: "Empty", errors: [400, 404], isAuthorised: true },
+  memoryStatus: { summary: "Regions of shared memory that are registered", answer: "Regions", errors: [] },
+  memoryRegion: { summary: "One region of shared memory", answer: "Regions", errors: [404] },
   memoryRegister: {
     summary: "Name a part of a file in /dev/shm, for tensors of requests",
     answer: "Empty",
-    errors: [400, 403, 413, 503],
+    errors: [400, 413, 503],
     body: "RegionRequest",
   },
-  memoryUnregister: { summary: "Give up a region of shared memory", answer: "Empty", errors: [403] },
-  memoryUnregisterAll: { summary: "Give up all regions of shared memory", answer: "Empty", errors: [403] },
+  memoryUnregister: { summary: "Give up a region of shared memory", answer: "Empty", errors: [] },
+  memoryUnregisterAll: { summary: "Give up all regions of shared memory", answer: "Empty", errors: [] },
   openapi: { summary: "This document", answer: "Anything", errors: [] },
   scaling: { summary: "How many accelerators the load needs", answer: "Scaling", errors: [503] },
   externalMetrics: { summary: "The External Metrics API of Kubernetes: its metrics", answer: "Anything", errors: [] },
   externalMetric: { summary: "The External Metrics API: one metric", answer: "Anything", errors: [404, 503] },
 };
 
-type Schema = Readonly<Record<string, unknown>>;
-const text: Schema = { type: "string" };
-const flag: Schema = { type: "boolean" };
-const whole: Schema = { type: "integer" };
-const number: Schema = { type: "number" };
-const list = (items: Schema): Schema => ({ type: "array", items });
-const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
-const object = (properties: Readonly<Record<string, Schema>>, required = Object.keys(properties)): Schema => ({
-  type: "object",
-  properties,
-  ...(required.length > 0 && { required }),
+const header = (called: string, description: string, schema = text): Schema => ({
+  ...{ name: called, in: "header", description, schema },
 });
-const parameters: Schema = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } };
-const NUMBERS = Object.keys(DATA_TYPES);
-const datatype: Schema = { type: "string", enum: [...NUMBERS, "BF16", "BYTES"] };
-/** BYTES where the client asked for classes. */
-const answeredType: Schema = { type: "string", enum: [...NUMBERS, "BYTES"] };
-const shape: Schema = { ...list({ type: "integer", minimum: 0 }), maxItems: RANK_MAX };
-const tensors = (name: string): Schema => ({ ...list(ref(name)), maxItems: TENSORS_MAX });
-const tensorMetadata = object({ name: text, datatype: text, shape: list(whole) });
-
-const SCHEMAS: Readonly<Record<string, Schema>> = {
-  Anything: { type: "object" },
-  Empty: { type: "object", additionalProperties: false },
-  Live: object({ live: flag }),
-  Ready: object({ ready: flag, missing: list(text) }),
-  ServerMetadata: object({ name: text, version: text, extensions: list(text) }),
-  ModelMetadata: object({
-    name: text,
-    versions: list(text),
-    platform: text,
-    inputs: list(tensorMetadata),
-    outputs: list(tensorMetadata),
-  }),
-  ModelReady: object({ name: text, ready: flag }),
-  ModelConfig: object({
-    name: text,
-    platform: text,
-    max_batch_size: whole,
-    input: list({ type: "object" }),
-    output: list({ type: "object" }),
-  }),
-  Statistics: object({
-    model_stats: list(
-      object({
-        name: text,
-        version: text,
-        inference_count: whole,
-        execution_count: whole,
-        inference_stats: { type: "object" },
-      }),
-    ),
-  }),
-  RequestTensor: object({ name: text, datatype, shape, parameters, data: { type: "array" } }, [
-    "name",
-    "datatype",
-    "shape",
-  ]),
-  WantedOutput: object({ name: text, parameters }, ["name"]),
-  InferRequest: object({ id: text, parameters, inputs: tensors("RequestTensor"), outputs: tensors("WantedOutput") }, [
-    "inputs",
-  ]),
-  AnswerTensor: object({ name: text, datatype: answeredType, shape, parameters, data: { type: "array" } }, [
-    "name",
-    "datatype",
-    "shape",
-  ]),
-  InferAnswer: object({ model_name: text, model_version: text, id: text, outputs: tensors("AnswerTensor") }, [
-    "model_name",
-    "model_version",
-    "outputs",
-  ]),
-  LoadRequest: object({ parameters: { type: "object", additionalProperties: text } }, []),
-  Index: list(
-    object({
-      name: text,
-      version: text,
-      state: { type: "string", enum: ["READY", "LOADING", "UNAVAILABLE"] },
-      reason: text,
-    }),
-  ),
-  Regions: list(object({ name: text, key: text, offset: whole, byte_size: whole })),
-  RegionRequest: object({ key: text, offset: whole, byte_size: whole }, ["key", "byte_size"]),
-  Scaling: object({ accelerators: whole, gpus: whole, advice: whole, badRate: number, idleShare: number, at: text }),
-  Error: object(
-    { error: text, code: { type: "string", enum: Object.keys(ERROR_STATUS) }, retryable: flag, retryAfterMs: number },
-    ["error"],
-  ),
-};
-
-const header = (name: string, description: string): Schema => ({ name, in: "header", description, schema: text });
 const INFER_HEADERS: readonly Schema[] = [
   header("tutti-costs", "What a late answer costs, such as 25ms=1, 100ms=3; the first step is the SLO"),
-  header("tutti-slo", "How soon the answer is needed, such as 25ms; the model's own SLO when left out"),
-  header("tutti-app", "The application in whose name the request is made; `default` when left out"),
-  header("tutti-priority", "0 to 255"),
-  header("tutti-size", "How long the request is, in its model's own unit"),
+  header("tutti-slo", "How soon the answer is needed, such as 25ms; the model's own SLO when left out", {
+    ...{ type: "string", pattern: "^[0-9]+(\\.[0-9]+)?(us|ms|s|m)?$" },
+  }),
+  header("tutti-app", "The application in whose name the request is made; `default` when left out", name),
+  header("tutti-priority", "255 is the most urgent", { type: "integer", minimum: 0, maximum: 255 }),
+  header("tutti-size", "How long the request is, in its model's own unit", {
+    ...{ type: "number", minimum: 0, maximum: SIZE_HINT_MAX },
+  }),
   header("traceparent", "W3C trace context"),
-  header("Inference-Header-Content-Length", "Bytes of JSON that raw tensors follow"),
+  header("Inference-Header-Content-Length", "Bytes of JSON that raw tensors follow", {
+    ...{ type: "integer", minimum: 0 },
+  }),
   header("Accept", "application/octet-stream: outputs as raw bytes, where the body is a picture or a sound"),
 ];
 
@@ -168,17 +92,30 @@ const INFER_FILES: Readonly<Record<string, Schema>> = {
 /** Operations whose errors have bodies of their own, such as `ModelReady` and `Ready` with 503. */
 const OWN_ERROR_BODY: ReadonlySet<Operation> = new Set<Operation>(["ready", "modelReady", "externalMetric"]);
 
+const DESCRIPTIONS: Readonly<Record<number, string>> = {
+  401: "No key or token, or one that is not valid",
+  403: "The key or token doesn't allow it, nobody may, or the page of another site asks",
+  422: "It would fail again: the deadline is too short even for this request alone, or the model can't be served",
+  429: "The application's quota is used up; Retry-After says until when",
+  503: "Not now, the same request may be sent again; Retry-After says when, where that is known",
+};
+const RETRY_AFTER: Schema = { "Retry-After": { description: "Seconds", schema: { type: "integer", minimum: 1 } } };
+const HEADERS: Readonly<Record<number, Schema>> = {
+  401: { "WWW-Authenticate": { required: true, description: "How to authenticate", schema: text } },
+  429: RETRY_AFTER,
+  503: RETRY_AFTER,
+};
+
 function operationOf(operation: Operation, path: string): Schema {
   const { summary, answer, errors, body, isAuthorised } = TEXTS[operation];
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
-    name,
-    in: "path",
-    required: true,
-    schema: text,
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, called]) => ({
+    ...{ name: called, in: "path", required: true },
+    schema: called === "model" ? name : text,
   }));
   const content = (schema: string): Schema => ({ "application/json": { schema: ref(schema) } });
   const failure = (status: number): Schema => ({
-    description: status === 503 ? "Not now; Retry-After says when" : "Refused; the body says why",
+    description: DESCRIPTIONS[status] ?? "Refused; the body says why",
+    ...(HEADERS[status] !== undefined && { headers: HEADERS[status] }),
     content: content(
       OWN_ERROR_BODY.has(operation) && status === 503
         ? operation === "externalMetric"
@@ -205,7 +142,7 @@ function operationOf(operation: Operation, path: string): Schema {
     responses: {
       "200": { description: summary, content: content(answer) },
       ...Object.fromEntries(
-        [...(KEYLESS.has(operation) ? [] : [401]), ...errors].map((status) => [String(status), failure(status)]),
+        [...(KEYLESS.has(operation) ? [] : [401]), 403, ...errors].map((status) => [String(status), failure(status)]),
       ),
     },
   };
@@ -239,7 +176,7 @@ export function openApi(): Schema {
           description:
             "An API key (`tutti auth key`) or a signed token (JWT) of one application; administrators' may more",
         },
-        token: { type: "http", scheme: "bearer", description: "The token of `--repository-token`" },
+        token: { type: "http", scheme: "bearer", description: "The admin token (`--admin-token`)" },
       },
     },
   });

@@ -29,7 +29,8 @@ export class Repository {
   async load({ name, parameters, signal }: RepositoryCall): Promise<void> {
     checkName(name);
     const file = fileOf(parameters);
-    const spec = file === undefined ? await this.#known(name) : await this.#publish(name, file, parameters["config"]);
+    const config = configOf(parameters["config"]);
+    const spec = file === undefined ? await this.#known(name) : await this.#publish(name, file, config);
     const status = await this.#registry.waitUntilServed(spec, { timeoutMs: SERVED_MS, signal });
     if (status.state === "ready") return;
     throw new TuttiError("TUTTI_NOT_READY", `"${name}" is ${status.state}: ${status.reason}`, { retryable: false });
@@ -54,7 +55,7 @@ export class Repository {
   }
 
   #publish(name: string, file: Uint8Array, config: unknown): Promise<ModelSpec> {
-    const given = parseModelConfig(configOf(config), "config");
+    const given = parseModelConfig(config, "config");
     const description = describeModel(file);
     const {
       sha256: _,

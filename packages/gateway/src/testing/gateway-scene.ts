@@ -194,7 +194,7 @@ export class GatewayScene {
         if (where instanceof Error) reject(where);
         else this.addresses = where;
       };
-      const all = { ...own, http: any, grpc: any, metrics: any, repositoryToken: TOKEN, ...config };
+      const all = { ...own, http: any, grpc: any, metrics: any, adminToken: TOKEN, ...config };
       this.#gateway = createGateway({ ...ports, onListening }, all, resolve);
     });
   }

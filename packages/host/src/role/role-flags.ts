@@ -256,10 +256,10 @@ export const FLAGS: readonly Flag[] = [
     otherwise: "they may not",
   },
   {
-    name: "repository-token",
+    name: "admin-token",
     value: "file",
     roles: ["gateway"],
-    text: "who sends this token may load and unload models over HTTP and gRPC",
+    text: "who sends this token may load and unload models over HTTP and gRPC, and restart actors from the console",
     otherwise: "nobody may",
   },
   {

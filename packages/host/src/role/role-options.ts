@@ -109,7 +109,7 @@ export interface RoleOptions {
    * gateway: file with the token of the model repository, which is disabled without one. `repositoryCreds`: file with
    * credentials that may change models.
    */
-  readonly repositoryToken: string | undefined;
+  readonly adminToken: string | undefined;
   readonly repositoryCreds: string | undefined;
   /** gateway: certificate and key of HTTP and gRPC. Paths. */
   readonly httpTls: { readonly cert: string; readonly key: string } | undefined;
@@ -195,7 +195,7 @@ function fromValues(values: ReadonlyMap<string, string>): RoleOptions {
     metricsHost: valued("metrics-host"),
     allowedHosts: hostsOf("allowed-hosts", flag("allowed-hosts")),
     systemSharedMemory: sharedMemoryOf(flag),
-    repositoryToken: flag("repository-token"),
+    adminToken: flag("admin-token"),
     repositoryCreds: flag("repository-creds"),
     ...accessOf(flag),
     traceQuery: httpAddress("trace-query", flag("trace-query")),

@@ -144,9 +144,9 @@ const traceFlags = ({ traceQuery }: UpOptions): string[] =>
   traceQuery === undefined ? [] : ["--trace-query", traceQuery];
 
 /** Flags for changing models, with the operator's credentials: the gateway's own rights don't allow it. */
-function repositoryFlags({ repositoryToken }: UpOptions, admin: string | undefined): string[] {
-  if (repositoryToken === undefined) return [];
-  return ["--repository-token", repositoryToken, ...(admin === undefined ? [] : ["--repository-creds", admin])];
+function repositoryFlags({ adminToken }: UpOptions, admin: string | undefined): string[] {
+  if (adminToken === undefined) return [];
+  return ["--admin-token", adminToken, ...(admin === undefined ? [] : ["--repository-creds", admin])];
 }
 
 /** The names of a role's processes; a single one has no number. */

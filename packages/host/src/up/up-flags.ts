@@ -173,9 +173,9 @@ export const UP_OPTIONS: readonly OptionSpec[] = [
     otherwise: "8002 where it is free, else any",
   },
   {
-    name: "repository-token",
+    name: "admin-token",
     value: "file",
-    text: "who sends this token over HTTP or gRPC may load and unload models",
+    text: "who sends this token may load and unload models over HTTP and gRPC, and restart actors from the console",
   },
   {
     name: "warmup",

@@ -77,7 +77,7 @@ export interface UpFlags {
   readonly jwtAudience?: string;
   readonly insecureNoAuth?: boolean;
   readonly systemSharedMemory?: boolean;
-  readonly repositoryToken?: string;
+  readonly adminToken?: string;
   readonly apps?: string;
   readonly warmup?: string;
   readonly otlp?: string;
@@ -151,7 +151,7 @@ export interface UpOptions {
   /** Flags for gateways' command lines. The ports apply to the first gateway only, the access rules to all. */
   readonly gateway: readonly string[];
   readonly gatewayAccess: readonly string[];
-  readonly repositoryToken: string | undefined;
+  readonly adminToken: string | undefined;
   readonly warmup: Micros;
   readonly otlp: string | undefined;
   /** URL of the Jaeger that runs beside the cluster. */
@@ -231,7 +231,7 @@ export function parseUpOptions(flags: UpFlags, gpusHere: () => number = nvidiaGp
     dataPlane: oneOf("data-plane", DATA_PLANES, flags.dataPlane),
     gateway: gatewayPorts(flags),
     gatewayAccess: gatewayAccess(flags),
-    repositoryToken: flags.repositoryToken === undefined ? undefined : resolve(flags.repositoryToken),
+    adminToken: flags.adminToken === undefined ? undefined : resolve(flags.adminToken),
     warmup: parseWarmup(flags.warmup),
     otlp: flags.otlp,
     jaeger: flags.jaeger === true,

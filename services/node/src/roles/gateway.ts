@@ -6,7 +6,7 @@ import { type PortWish, checkToken, createGateway } from "@tutti/gateway";
 const wish = (port: number | undefined, preferred: number): PortWish => (port === undefined ? { preferred } : { port });
 
 export const start: StartRole = async ({ ports, config, options, told, fail }, ready) => {
-  const { repositoryToken, repositoryCreds, nats, tlsCa, apiKeys, jwt } = options;
+  const { adminToken, repositoryCreds, nats, tlsCa, apiKeys, jwt } = options;
   // Credentials for the repository and for restarts from the console only. Everything else uses the gateway's own
   // permissions, which are few.
   const operator =
@@ -43,7 +43,7 @@ export const start: StartRole = async ({ ports, config, options, told, fail }, r
       traceQuery: options.traceQuery,
       tls: options.httpTls,
       access: apiKeys === undefined && jwt === undefined ? undefined : { apiKeys, jwt },
-      repositoryToken: repositoryToken === undefined ? undefined : checkToken(readFileSync(repositoryToken, "utf8")),
+      adminToken: adminToken === undefined ? undefined : checkToken(readFileSync(adminToken, "utf8")),
     },
     ready,
   );

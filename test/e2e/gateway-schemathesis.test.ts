@@ -1,0 +1,71 @@
+/** The served OpenAPI document against the gateway, by a tool that takes nothing but the document. */
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { pythonWith } from "../fixtures/python.ts";
+import { type GatewayCluster, TOKEN, startGatewayCluster } from "./gateway-cluster.ts";
+
+const SCHEMATHESIS = "schemathesis==4.32.5";
+/** Random examples of each operation; values at the bounds of its types come on top. */
+const EXAMPLES = 5;
+
+/** Operations that refuse some bodies of the right form: tensors must be the model's, and a file must be a model. */
+const MORE_THAN_FORM = ["infer", "inferOfVersion", "repositoryLoad"];
+const CONFIG = `
+[generation]
+deterministic = true
+max-examples = ${EXAMPLES}
+${MORE_THAN_FORM.map(
+  (operation) => `
+[[operations]]
+include-operation-id = "${operation}"
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", "400", "401", "403", "404", "413", "422", "429", "503"]
+`,
+).join("")}`;
+const OF_THE_MODEL = `
+[parameters]
+"path.model" = "add-one"
+"path.version" = "1"
+`;
+
+let python: Awaited<ReturnType<typeof pythonWith>>;
+let cluster: GatewayCluster | undefined;
+beforeAll(async () => {
+  python = await pythonWith("schemathesis-4.32.5", [SCHEMATHESIS]);
+  if ("python" in python) cluster = await startGatewayCluster();
+}, 600_000);
+beforeEach((context) => {
+  if ("missing" in python) context.skip(python.missing);
+});
+afterAll(() => cluster?.stop());
+
+/** @returns what the tool found, which is nothing where it ends with 0 */
+async function found(name: string, config: string, ...args: string[]): Promise<string> {
+  const file = join(cluster!.up.runDirectory, `${name}.toml`);
+  await writeFile(file, config);
+  const command = ["-m", "schemathesis.cli", "--config-file", file, "run", `${cluster!.http}/openapi.json`];
+  const more = ["--phases", "coverage,fuzzing", "--continue-on-failure", "--no-color", "--warnings", "off", ...args];
+  const options = { cwd: cluster!.up.runDirectory, maxBuffer: 16 * 1_048_576 };
+  const ended = promisify(execFile)((python as { python: string }).python, [...command, ...more], options);
+  return ended.then(
+    ({ stdout }) => (/^ *Tested: +(\d+)$/m.test(stdout) ? "" : stdout),
+    (error: { readonly stdout: string }) => error.stdout.slice(-20_000),
+  );
+}
+
+test("schemathesis finds nothing where models are unknown, and nobody has a right", { timeout: 120_000 }, async () => {
+  expect(await found("strangers", CONFIG)).toBe("");
+});
+
+test(
+  "schemathesis finds nothing where the model is served, and the admin token is sent",
+  { timeout: 120_000 },
+  async () => {
+    // Without its model the other operations would be those of an unknown one.
+    const args = ["-H", `Authorization: Bearer ${TOKEN}`, "--exclude-operation-id", "repositoryUnload"];
+    expect(await found("administrator", `${OF_THE_MODEL}${CONFIG}`, ...args)).toBe("");
+  },
+);
