@@ -26,7 +26,7 @@ export const RELEASES: readonly Release[] = [
 
 /** Everything of the set-up that runs on a user's machine, in the same folders as here. */
 const LAUNCHER = [
-  ...["tutti", "launch", "host", "lock", "nats-server", "node-runtime", "npm", "progress"].map(
+  ...["tutti", "launch", "host", "lock", "nats-server", "nats-sources", "node-runtime", "npm", "progress"].map(
     (name) => `infra/setup/${name}.mjs`,
   ),
   "infra/jaeger/jaeger.mjs",

@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { accessSync, constants, readFileSync, statSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { posix, win32 } from "node:path";
 import { say } from "./progress.mjs";
 
 /**
@@ -90,15 +90,18 @@ export function findExecutable(host, name, folders) {
   for (const folder of folders) {
     if (folder === "") continue;
     for (const suffix of suffixes) {
-      const path = join(folder, name + suffix);
+      const path = pathsOf(host).join(folder, name + suffix);
       if (host.isExecutable(path)) return path;
     }
   }
   return undefined;
 }
 
+/** @param {Host} host */
+const pathsOf = (host) => (host.platform === "win32" ? win32 : posix);
+
 /** @param {Host} host @returns {string[]} */
-export const searchPath = (host) => (host.env["PATH"] ?? host.env["Path"] ?? "").split(delimiter);
+export const searchPath = (host) => (host.env["PATH"] ?? host.env["Path"] ?? "").split(pathsOf(host).delimiter);
 
 /** @param {number[]} left @param {number[]} right @returns {number} - negative where `left` is older */
 export function compareVersions(left, right) {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { bringJaeger, findJaeger } from "../jaeger/jaeger.mjs";
 import { thisHost } from "./host.mjs";
 import { withLock } from "./lock.mjs";
-import { bringNatsServer, findNatsServer, rememberNatsServer } from "./nats-server.mjs";
+import { bringNatsServer, describeNatsServer, findNatsServer, rememberNatsServer } from "./nats-server.mjs";
 import { withCompileCache, withNodeFirst } from "./node-runtime.mjs";
 import { say, SetupError } from "./progress.mjs";
 
@@ -13,6 +13,9 @@ import { say, SetupError } from "./progress.mjs";
  * @typedef {{ node: string, natsServer: import("./nats-server.mjs").NatsServer | undefined }} Ready
  * @typedef {{ ready: Ready, state: string, script: string, args: string[], env?: Record<string, string> }} Launch
  */
+
+export const ON_WINDOWS =
+  "Tutti is tested on Linux. On Windows use it in WSL2 (`wsl --install`); what follows may fail on Windows itself.";
 
 /**
  * Whether `tutti` with these arguments starts a NATS server: not for a help text, or on servers that run.
@@ -25,9 +28,12 @@ export const startsServer = ([command, ...flags]) =>
 /** @param {import("./host.mjs").Host} host @param {string} state */
 export async function natsServerFor(host, state) {
   const found = (await findNatsServer(host, state)) ?? (await bringNatsServer(host, state));
-  rememberNatsServer(state, found);
+  rememberNatsServer(host, state, found);
   return found;
 }
+
+/** @param {import("./nats-server.mjs").NatsServer | undefined} server */
+export const sayServer = (server) => server !== undefined && say(describeNatsServer(server));
 
 /** @param {{ pid: number } | undefined} owner - of the lock */
 export const sayWaiting = (owner) => say(`waiting for another setup (process ${owner?.pid ?? "just starting"})`);

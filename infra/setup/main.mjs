@@ -12,7 +12,7 @@ import { bringChromium, findChromium } from "../chromium/chromium.mjs";
 import { dependencies } from "./dependencies.mjs";
 import { thisHost } from "./host.mjs";
 import { withLock } from "./lock.mjs";
-import { fail, launch, natsServerFor, orNone, sayWaiting, startsServer } from "./launch.mjs";
+import { fail, launch, natsServerFor, ON_WINDOWS, orNone, sayServer, sayWaiting, startsServer } from "./launch.mjs";
 import { rememberedNatsServer } from "./nats-server.mjs";
 import { nodeRuntime, withNodeFirst } from "./node-runtime.mjs";
 import { SetupError } from "./progress.mjs";
@@ -100,10 +100,22 @@ function needsServer(args) {
   return suites.length === 0 || suites.some((suite) => !withoutServer.has(suite));
 }
 
+/**
+ * The results of all, once each has ended: no work goes on without the lock after another's failure.
+ *
+ * @template {readonly unknown[]} T
+ * @param {[...T]} works
+ */
+async function together(works) {
+  await Promise.allSettled(works);
+  return Promise.all(works);
+}
+
 /** @param {Command} command @returns {Promise<Ready>} */
 async function setUp(command) {
   mkdirSync(state, { recursive: true });
   const host = thisHost();
+  if (host.platform === "win32") host.say(ON_WINDOWS);
   const runtime = nodeRuntime(host, state);
   const modules = dependencies(root, state);
   const remembered = command.natsServer ? rememberedNatsServer(host, state) : undefined;
@@ -117,9 +129,11 @@ async function setUp(command) {
     async () => {
       const node = nodeRuntime(host, state).path ?? (await runtime.bring());
       const withNode = { ...host, env: withNodeFirst(host.env, node) };
-      await modules.install(withNode);
-      await page?.make(withNode, node);
-      return { node, natsServer: command.natsServer ? await natsServerFor(withNode, state) : undefined };
+      const [natsServer] = await together([
+        command.natsServer ? natsServerFor(withNode, state) : undefined,
+        modules.install(withNode).then(() => page?.make(withNode, node)),
+      ]);
+      return { node, natsServer };
     },
     { onWait: sayWaiting },
   );
@@ -130,8 +144,9 @@ const chromiumFor = () => orNone(state, "chromium", findChromium, bringChromium)
 
 /** @param {Command} command @param {Ready} ready */
 async function runCommand(command, ready) {
+  sayServer(ready.natsServer);
   if (command.script === undefined) {
-    console.log(`Node ${ready.node}\nnats-server ${ready.natsServer?.path} (${ready.natsServer?.version})`);
+    console.log(`Node ${ready.node}`);
     return;
   }
   if (command.script === TESTS && needsBrowser(command.args)) await chromiumFor();

@@ -8,7 +8,7 @@ import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readJson, thisHost } from "./host.mjs";
-import { fail, launch, natsServerFor, sayWaiting, startsServer } from "./launch.mjs";
+import { fail, launch, natsServerFor, ON_WINDOWS, sayServer, sayWaiting, startsServer } from "./launch.mjs";
 import { withLock } from "./lock.mjs";
 import { rememberedNatsServer } from "./nats-server.mjs";
 import { nodeRuntime, withNodeFirst } from "./node-runtime.mjs";
@@ -44,6 +44,7 @@ async function main(args) {
   const host = thisHost();
   const state = stateFolder(host);
   mkdirSync(state, { recursive: true, mode: 0o700 });
+  if (host.platform === "win32") host.say(ON_WINDOWS);
   const runtime = nodeRuntime(host, state);
   const remembered = rememberedNatsServer(host, state);
   const needsServer = startsServer(args);
@@ -59,6 +60,7 @@ async function main(args) {
         },
         { onWait: sayWaiting },
       );
+  if (needsServer) sayServer(ready.natsServer);
   const env = { TUTTI_RUN_DIR: process.env["TUTTI_RUN_DIR"] ?? join(state, "run") };
   await launch({ ready, state, script: join(home, "lib/main.js"), args, env });
 }

@@ -1,16 +1,17 @@
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   bringNatsServer,
-  buildableWith,
-  expectedSum,
+  describeNatsServer,
   findNatsServer,
   rememberedNatsServer,
   rememberNatsServer,
+  sources,
 } from "../../infra/setup/nats-server.mjs";
+import { buildableWith, expectedSum } from "../../infra/setup/nats-sources.mjs";
 import type { Finished } from "../../infra/setup/host.mjs";
 import { machine } from "./machine.ts";
 
@@ -19,7 +20,7 @@ beforeEach(() => void (state = mkdtempSync(join(tmpdir(), "tutti-nats-"))));
 afterEach(() => rmSync(state, { recursive: true, force: true }));
 
 const server = (version: string) => () => `nats-server: v${version}`;
-const kept = (): string => join(state, "bin/nats-server");
+const kept = (source = ""): string => join(state, "bin", source, "nats-server");
 
 function place(path: string): void {
   mkdirSync(dirname(path), { recursive: true });
@@ -131,7 +132,7 @@ test("where the machine has no package lists, they are fetched into the state fo
         return "";
       },
       [join(state, "apt/root/usr/sbin/nats-server")]: () => "",
-      [kept()]: server("2.9.10"),
+      [kept("apt")]: server("2.9.10"),
     },
   });
   expect(await bringNatsServer(host, state)).toMatchObject({ source: "apt" });
@@ -159,7 +160,8 @@ test.each([
   ["go1.19.8", "v2.9.25"],
   ["go1.22.0", "v2.10.22"],
   ["go1.24.1", "v2.11.9"],
-  ["go1.26.8", "v2.14.0"],
+  ["go1.25.3", "v2.14.0"],
+  ["go1.26.8", "v2.15.1"],
 ])("with %s, %s is what builds", (go, version) => {
   expect(buildableWith(go.slice(2).split(".").map(Number))).toBe(version);
 });
@@ -197,10 +199,105 @@ test("an unknown source is refused by name", async () => {
 
 test("what was found is remembered until it is gone or another is asked for", () => {
   place(kept());
-  const found = { path: kept(), version: "2.9.10", source: "apt" };
-  rememberNatsServer(state, found);
+  const found = { path: kept(), version: "2.15.1", source: "pip" };
+  rememberNatsServer(machine({}), state, found);
   expect(rememberedNatsServer(machine({}), state)).toEqual(found);
-  expect(rememberedNatsServer(machine({ env: { TUTTI_NATS_SERVER: "/mine" } }), state)).toBeUndefined();
+  const asking: Record<string, string>[] = [{ TUTTI_NATS_SERVER: "/mine" }, { TUTTI_NATS_SOURCES: "apt" }];
+  for (const env of asking) expect(rememberedNatsServer(machine({ env }), state)).toBeUndefined();
   rmSync(kept());
   expect(rememberedNatsServer(machine({}), state)).toBeUndefined();
+});
+
+test("one that comes onto the path later counts before the one that was brought", async () => {
+  place(kept());
+  rememberNatsServer(machine({}), state, { path: kept(), version: "2.15.1", source: "pip" });
+  const host = machine({ programs: { "/usr/bin/nats-server": server("2.12.1"), [kept()]: server("2.15.1") } });
+  expect(rememberedNatsServer(host, state)).toBeUndefined();
+  expect(await findNatsServer(host, state)).toMatchObject({ path: "/usr/bin/nats-server", source: "path" });
+});
+
+test("a remembered one that was replaced is asked for its version again", () => {
+  const path = join(state, "usr-bin/nats-server");
+  place(path);
+  const host = machine({ env: { PATH: dirname(path) }, programs: { [path]: server("2.9.10") } });
+  const found = { path, version: "2.9.10", source: "path" };
+  rememberNatsServer(host, state, found);
+  expect(rememberedNatsServer(host, state)).toEqual(found);
+  utimesSync(path, new Date(), new Date(0));
+  expect(rememberedNatsServer(host, state)).toBeUndefined();
+});
+
+test("what is named or narrowed for one run is not remembered, and leaves the usual server alone", async () => {
+  const path = kept("apt");
+  const programs = { [kept()]: server("2.15.1"), [path]: server("2.9.10"), "/mine": server("2.14.0") };
+  const narrowed = machine({ env: { TUTTI_NATS_SOURCES: "apt" }, programs });
+  expect(await findNatsServer(narrowed, state)).toEqual({ path, version: "2.9.10", source: "apt" });
+  place(path);
+  rememberNatsServer(narrowed, state, { path, version: "2.9.10", source: "apt" });
+  rememberNatsServer(machine({ env: { TUTTI_NATS_SERVER: path } }), state, { path, version: "2.9.10", source: "x" });
+  expect(rememberedNatsServer(machine({ programs }), state)).toBeUndefined();
+  expect(await findNatsServer(machine({ programs }), state)).toMatchObject({ path: kept(), version: "2.15.1" });
+});
+
+test("of all ways the one to the newest version comes first", () => {
+  expect(sources).toEqual(["path", "cache", "download", "pip", "brew", "go", "apk", "dnf", "apt"]);
+});
+
+test("which server is used is said with its version and its origin, and whether it is an old one", () => {
+  const told = (source: string, version = "2.15.1"): string => describeNatsServer({ path: "/x", version, source });
+  expect(told("path")).toBe("nats-server 2.15.1, on the PATH (/x)");
+  expect(told("cache")).toBe("nats-server 2.15.1, brought earlier (/x)");
+  expect(told("pip")).toBe("nats-server 2.15.1, from the Python package index (/x)");
+  expect(told("TUTTI_NATS_SERVER")).toBe("nats-server 2.15.1, as TUTTI_NATS_SERVER says (/x)");
+  expect(told("apt", "2.9.10")).toBe(
+    "nats-server 2.9.10, from Debian's packages (/x); 2.10 and newer lack faults that it has",
+  );
+});
+
+describe("on macOS", () => {
+  const mac = { platform: "darwin", arch: "arm64" };
+
+  test("brew's is found though no shell has put its folder on the path", async () => {
+    const host = machine({ ...mac, programs: { "/opt/homebrew/bin/nats-server": server("2.12.1") } });
+    expect(await findNatsServer(host, state)).toMatchObject({ path: "/opt/homebrew/bin/nats-server", source: "path" });
+  });
+
+  test("the project's release for it is asked for, then brew", async () => {
+    const urls: string[] = [];
+    const download = (url: string) => {
+      urls.push(url);
+      return Promise.reject(new Error("out of reach"));
+    };
+    const path = "/opt/homebrew/bin/nats-server";
+    const programs = { "/usr/bin/brew": () => "", [path]: server("2.15.1") };
+    expect(await bringNatsServer(machine({ ...mac, download, programs }), state)).toMatchObject({ source: "brew" });
+    expect(urls).toEqual([expect.stringMatching(/releases\/download\/v2\.15\.1\/SHA256SUMS$/)]);
+  });
+
+  test("without any way to one, the error names brew", async () => {
+    const error: unknown = await bringNatsServer(machine(mac), state).catch((reason: unknown) => reason);
+    expect(String(error)).toMatch(/none of 2\.15\.1 for macOS/);
+    expect(String(error)).toMatch(/there is no brew here/);
+    expect(String(error)).toMatch(/Install one \(`brew install nats-server`/);
+  });
+});
+
+describe("on Windows", () => {
+  const windows = { platform: "win32", arch: "x64", uid: undefined };
+
+  test("the one on the path is used", async () => {
+    const path = String.raw`C:\nats\nats-server.exe`;
+    const host = machine({
+      ...windows,
+      env: { Path: String.raw`C:\Windows;C:\nats` },
+      programs: { [path]: server("2.15.1") },
+    });
+    expect(await findNatsServer(host, state)).toEqual({ path, version: "2.15.1", source: "path" });
+  });
+
+  test("without any way to one, the error names its package managers", async () => {
+    const error: unknown = await bringNatsServer(machine({ ...windows, env: {} }), state).catch((e: unknown) => e);
+    expect(String(error)).toMatch(/no release for win32 on x64/);
+    expect(String(error)).toMatch(/choco install nats-server/);
+  });
 });

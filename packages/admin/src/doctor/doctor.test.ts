@@ -132,8 +132,9 @@ test("only sockets that listen on just this port are taken for its holder's", ()
   expect(listening(table, 8_000)).toEqual(["111"]);
 });
 
-test("a server that is too old or says nothing can't be used", () => {
+test("a server that is too old or says nothing can't be used, and one of 2.9 is named as old", () => {
   expect(judgeServer("/x", "2.14.0").state).toBe("ok");
+  expect(judgeServer("/x", "2.9.10")).toMatchObject({ state: "note", found: "2.9.10, with JetStream (/x)" });
   expect([judgeServer("/x", "2.9.9"), judgeServer("/x", undefined)].map(({ state }) => state)).toEqual([
     "fail",
     "fail",

@@ -4,14 +4,26 @@ import type { Finding } from "./finding.ts";
 import { versionOfServer } from "./parts.ts";
 
 const check = "nats-server";
+/** Older servers work, without some of what these do (infra/README.md). */
+const SERVER_VERSION_GOOD = "2.10.0";
 const NEXT = "`tutti up` brings one; TUTTI_NATS_SERVER names one";
 
 /** @param version - output of `nats-server --version`; undefined: it did not answer */
 export function judgeServer(path: string, version: string | undefined): Finding {
   if (version === undefined)
     return { check, state: "fail", found: `${path} does not answer to --version`, why: "It is no server.", next: NEXT };
-  if (isAtLeast(version, SERVER_VERSION_MIN))
-    return { check, state: "ok", found: `${version}, with JetStream (${path})` };
+  const found = `${version}, with JetStream (${path})`;
+  if (isAtLeast(version, SERVER_VERSION_GOOD)) return { check, state: "ok", found };
+  if (isAtLeast(version, SERVER_VERSION_MIN)) {
+    const why = `It works, but a cluster of such servers may keep changes twice, and limits and reloads are coarser than from ${SERVER_VERSION_GOOD} on.`;
+    return {
+      check,
+      state: "note",
+      found,
+      why,
+      next: "put a newer nats-server on the PATH, or name it in TUTTI_NATS_SERVER",
+    };
+  }
   return {
     check,
     state: "fail",
