@@ -8,7 +8,8 @@ import { librariesOf } from "./libraries.ts";
 import { productionPackages } from "./production-packages.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const ENTRIES = ["@tutti/cli", "@tutti/service-node"];
+/** The commands, the roles, and what draws the commands' pages: a clone has that for its tools only. */
+const ENTRIES = ["@tutti/cli", "@tutti/service-node", "echarts"];
 /** The user and group `nobody`, by number: Kubernetes' `runAsNonRoot` checks a number. */
 export const NOBODY = 65_534;
 

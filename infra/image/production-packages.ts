@@ -26,17 +26,17 @@ export function productionPackages(root: string, entries: readonly string[]): Pr
   const own = new Map<string, string>();
   const installed = new Set<string>();
   const workspace = workspacePackages(root);
+  const target = (name: string, from: string): string | undefined =>
+    workspace.get(name) ?? installedFolder(name, { from, root });
   const visit = (folder: string): void => {
     const manifest = readManifest(folder);
     const { dependencies = {}, optionalDependencies = {}, peerDependencies = {} } = manifest;
     const isOptional = (name: string): boolean => name in optionalDependencies || !(name in dependencies);
     for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) {
-      const target = workspace.get(name) ?? installedFolder(name, { from: folder, root });
-      if (target === undefined) {
-        if (isOptional(name)) continue;
+      const found = target(name, folder);
+      if (found !== undefined) add(name, found);
+      else if (!isOptional(name))
         throw new Error(`${manifest.name} needs ${name}, which isn't installed: npm run setup`);
-      }
-      add(name, target);
     }
   };
   const add = (name: string, folder: string): void => {
@@ -45,7 +45,7 @@ export function productionPackages(root: string, entries: readonly string[]): Pr
     else installed.add(folder);
     visit(folder);
   };
-  for (const name of entries) add(name, workspace.get(name) ?? join(root, name));
+  for (const name of entries) add(name, target(name, root) ?? join(root, "node_modules", name));
   return { own, installed: [...installed] };
 }
 

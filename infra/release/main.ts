@@ -69,7 +69,7 @@ async function release(isDryRun: boolean): Promise<void> {
   checkChangelog(isDryRun);
   const state = join(root, ".tutti/release");
   mkdirSync(state, { recursive: true });
-  await dependencies(tools, state).install(host);
+  await dependencies(tools, state, "all").install(host);
   await run(host.nodePath, [join(root, "packages/console/build.mjs"), "--if-changed"]);
   rmSync(dist, { recursive: true, force: true });
   const packages = RELEASES.map(({ folder }) => folder).join(" and ");

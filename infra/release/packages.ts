@@ -8,6 +8,7 @@ interface Manifest {
   readonly version: string;
   readonly description: string;
   readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
 }
 
 export interface Release {
@@ -78,13 +79,18 @@ const common = (keywords: readonly string[]) => ({
   publishConfig: { access: "public", provenance: true },
 });
 
-/** The npm packages that the bundles import, at the versions of the workspaces. */
+/**
+ * The npm packages that the bundles import, at the versions of the workspaces. What draws is a tool to a clone, which
+ * completes itself; a published package must bring it.
+ */
 export function dependenciesOf(root: string, target: string): Record<string, string> {
   const code = readdirSync(join(target, "lib")).map((file) => readFileSync(join(target, "lib", file), "utf8"));
   const manifests = globSync("{packages,services}/*/package.json", { cwd: root }).map((file) =>
     readManifest(join(root, file)),
   );
-  const all = manifests.flatMap(({ dependencies = {} }) => Object.entries(dependencies));
+  const all = manifests.flatMap(({ dependencies = {}, devDependencies = {} }) =>
+    Object.entries({ ...devDependencies, ...dependencies }),
+  );
   const used = all.filter(
     ([name]) => !name.startsWith("@tutti/") && code.some((text) => new RegExp(`"${name}["/]`).test(text)),
   );

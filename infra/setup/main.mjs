@@ -22,8 +22,9 @@ const state = join(root, ".tutti");
 const TESTS = "infra/test/run.ts";
 
 /**
- * @typedef {{ script: string | undefined, args: string[], natsServer: boolean, page?: boolean }} Command - `page`: it
- *   needs the console's, which goes without saying with a server
+ * @typedef {{ script: string | undefined, args: string[], natsServer: boolean, page?: boolean, tools?: boolean }} Command
+ *   - `page`: it needs the console's, which goes without saying with a server; `tools`: it needs what only tests,
+ *   checks and figures use, which goes without saying
  * @typedef {import("./launch.mjs").Ready} Ready
  */
 
@@ -73,8 +74,11 @@ function commandOf(name, args) {
 /** @param {string[]} args @returns {Command} */
 const tuttiCommand = (args) => ({
   ...{ script: "packages/cli/src/main.ts", args },
-  ...{ natsServer: startsServer(args), page: args[0] === "up" },
+  ...{ natsServer: startsServer(args), page: args[0] === "up", tools: draws(args) },
 });
+
+/** Whether `tutti` with these arguments draws charts. @param {string[]} args */
+const draws = (args) => args[0] === "figures" || args.some((arg) => /^--html(=|$)/.test(arg));
 
 /** @param {string | undefined} name */
 function benchmark(name) {
@@ -117,7 +121,7 @@ async function setUp(command) {
   const host = thisHost();
   if (host.platform === "win32") host.say(ON_WINDOWS);
   const runtime = nodeRuntime(host, state);
-  const modules = dependencies(root, state);
+  const modules = dependencies(root, state, command.tools === false ? "production" : "all");
   const remembered = command.natsServer ? rememberedNatsServer(host, state) : undefined;
   const page = (command.page ?? command.natsServer) ? consoleBuild(root, state) : undefined;
   const isThere = modules.check() === "fresh" && (!command.natsServer || remembered !== undefined);

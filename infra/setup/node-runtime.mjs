@@ -83,6 +83,7 @@ async function bring(host, folder, wanted) {
     rmSync(fresh, { recursive: true, force: true });
     throw new SetupError(`${wanted} holds no Node: install Node 24 yourself`);
   }
+  rmSync(join(dirname(dirname(path)), "include"), { recursive: true, force: true }); // 67 MB for who compiles addons
   // A system that still runs on the old one keeps its open file; the rename is atomic.
   rmSync(`${folder}.old`, { recursive: true, force: true });
   if (existsSync(folder)) renameSync(folder, `${folder}.old`);

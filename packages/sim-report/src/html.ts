@@ -79,10 +79,11 @@ ${data === undefined ? "" : scripts(data)}
 }
 
 const scripts = (data: PageData): string => `<script type="application/json" id="page-data">${embedJson(data)}</script>
-<script>${script(LIBRARY)}</script>
+<script>${script(library())}</script>
 <script>${script(new URL("browser/page.js", import.meta.url))}</script>`;
 
-const LIBRARY = createRequire(import.meta.url).resolve("echarts/dist/echarts.min.js");
+/** Resolved by use: a clone that only serves hasn't got it. */
+const library = (): string => createRequire(import.meta.url).resolve("echarts/dist/echarts.min.js");
 
 /**
  * Content of a script element. There `</script` ends the element wherever it stands; with a backslash the text is the
