@@ -122,6 +122,9 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
     const onError = (error: Error): void => log.warn({ error: error.message }, "can't answer probes");
     answerProbes(options.health, { unready: () => unready(), onError });
   }
+  // Load the code before anything waits for an answer: on a busy machine loading takes seconds in one piece, and what an
+  // actor of this process has asked the server by then would seem unanswered.
+  const starts = await Promise.all(roles.map((role) => starters[role]()));
   const nats = await connect(roles, options, telemetry);
   unready = () => "starting";
   let clockErrorUs = 0;
@@ -150,8 +153,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
   const told: Record<string, unknown> = {};
   const shared = await shareAmongActors({ roles, options, telemetry, nats, clock, clockErrorUs: () => clockErrorUs });
   const actors = await Promise.all(
-    roles.map(async (role, index) => {
-      const start = await starters[role]();
+    starts.map((start, index) => {
       const config = configOf(options, keys[index]!);
       const onEnd = (run: () => void): void => void process.once("exit", run);
       return startActor(start, {
