@@ -18,7 +18,7 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
   TUTTI_HOME:
     "folder of the published `tutti`, for what it brings and for running clusters (default: `tutti` in the user's folder for caches)",
   TUTTI_NATS_SERVER: "path of the `nats-server` to start; set by `npm start` once it has found or brought one",
-  TUTTI_NATS_SOURCES: "where `npm start` may take a `nats-server` from, in order (infra/setup)",
+  TUTTI_NATS_SOURCES: "where `npm start` may take a `nats-server` from, in order, for this run alone (infra/README.md)",
   TUTTI_JAEGER: "path of a Jaeger to start; set by `npm start -- --jaeger` once it has found or brought one",
   TUTTI_JAEGER_SOURCES: "where `npm start -- --jaeger` may take one from, in order (infra/jaeger)",
   TUTTI_CHROMIUM: "path of the Chromium that tests open pages with; empty: none (infra/chromium)",
