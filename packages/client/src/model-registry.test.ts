@@ -97,6 +97,26 @@ test("whoever died between reserving a name and writing its model does not block
   expect(await registry.publish(model("mlp"), { model: BYTES })).toMatchObject({ name: "mlp", version: "1" });
 });
 
+test("a model of a newer form is neither listed, overwritten nor removed (STORED-4)", async () => {
+  const store = new InMemoryStore();
+  const newer = toJson({ form: 2, name: "mlp", number: 1, tensors: [] });
+  await putEntry(store, BUCKET.models, "mlp", newer);
+  const registry = new ModelRegistry(store);
+  expect(await registry.list()).toEqual([]);
+  for (const change of [registry.publish(model("mlp"), { model: BYTES }), registry.remove("mlp")])
+    await expect(change).rejects.toThrow("written by a newer release");
+  expect((await getEntry(store, BUCKET.models, "mlp"))?.value).toEqual(newer);
+});
+
+test("what is stored says its form, and what is read doesn't show it: a model loaded again is the same (STORED-1)", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const spec = await registry.publish(model("mlp"), { model: BYTES });
+  expect(new TextDecoder().decode((await getEntry(store, BUCKET.models, "mlp"))?.value)).toMatch(/^{"form":1,/);
+  expect(await registry.get("mlp")).toEqual(spec);
+  expect(await registry.publish(model("mlp"), { model: BYTES })).toEqual(spec);
+});
+
 test("unloading removes a file only when no other model is made of it", async () => {
   const store = new InMemoryStore();
   const registry = new ModelRegistry(store);

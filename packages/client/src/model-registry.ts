@@ -6,11 +6,14 @@ import {
   type ModelStatus,
   PLACEMENT_KEY,
   type ParkedModel,
+  Reservation,
   TuttiError,
   faultKeys,
+  formNumberOf,
   isModelFaults,
   isModelName,
   isModelRunTimes,
+  isModelSpec,
   isModelStatus,
   isPlacement,
   leaseKeys,
@@ -21,7 +24,7 @@ import {
   versionName,
 } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
-import { fromJson, pack, readJson, toJson } from "@tutti/wire";
+import { fromJson, newerForm, pack, readStored, writeStored } from "@tutti/wire";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
 
 /** A model before the cluster assigns its number; without a `version` it gets the next one. */
@@ -136,6 +139,7 @@ export class ModelRegistry {
     const entry = await getEntry(this.#store, BUCKET.models, name);
     const spec = entry === undefined ? undefined : readSpec(entry.value);
     if (entry === undefined) return false;
+    checkForm(entry.value);
     await deleteEntry(this.#store, BUCKET.models, name);
     await deleteEntry(this.#store, BUCKET.profiles, name);
     if (spec !== undefined) {
@@ -162,7 +166,7 @@ export class ModelRegistry {
     const entry = await getEntry(this.#store, BUCKET.profiles, faultKeys.model(number));
     if (entry === undefined) return false;
     await deleteEntry(this.#store, BUCKET.profiles, faultKeys.model(number));
-    return (readJson(entry.value, isModelFaults)?.quarantined ?? "") !== "";
+    return (readStored(entry.value, isModelFaults)?.quarantined ?? "") !== "";
   }
 
   /** All models, by name. */
@@ -172,8 +176,8 @@ export class ModelRegistry {
       listEntries(this.#store, BUCKET.profiles),
       this.#parked(),
     ]);
-    const statuses = new Map(profiles.map((entry) => [entry.key, readJson(entry.value, isModelStatus)]));
-    const faults = new Map(profiles.map((entry) => [entry.key, readJson(entry.value, isModelFaults)]));
+    const statuses = new Map(profiles.map((entry) => [entry.key, readStored(entry.value, isModelStatus)]));
+    const faults = new Map(profiles.map((entry) => [entry.key, readStored(entry.value, isModelFaults)]));
     return models
       .map((entry) => readSpec(entry.value))
       .filter((spec) => spec !== undefined)
@@ -189,7 +193,7 @@ export class ModelRegistry {
   /** Models that have left their executors, by number. */
   async #parked(): Promise<ReadonlyMap<number, ParkedModel>> {
     const entry = await getEntry(this.#store, BUCKET.plan, PLACEMENT_KEY);
-    const placement = entry === undefined ? undefined : readJson(entry.value, isPlacement);
+    const placement = entry === undefined ? undefined : readStored(entry.value, isPlacement);
     const served = new Set(placement?.models.map(({ number }) => number));
     const marks = placement?.parked?.filter(({ number }) => !served.has(number)) ?? [];
     return new Map(marks.map((mark) => [mark.number, mark]));
@@ -203,7 +207,7 @@ export class ModelRegistry {
   /** Run times of the model's requests in isolation; undefined until they are measured. */
   async runTimes({ number, version }: ModelSpec): Promise<ModelRunTimes | undefined> {
     const entry = await getEntry(this.#store, BUCKET.profiles, runTimesKeys.model(number));
-    const times = entry === undefined ? undefined : readJson(entry.value, isModelRunTimes);
+    const times = entry === undefined ? undefined : readStored(entry.value, isModelRunTimes);
     return times?.version === version ? times : undefined;
   }
 
@@ -241,13 +245,13 @@ export class ModelRegistry {
         });
       const watches = [
         watch(BUCKET.profiles, spec.name, (value) => {
-          const status = matching(spec, readJson(value, isModelStatus));
+          const status = matching(spec, readStored(value, isModelStatus));
           if (status === undefined) return;
           last = status;
           options.onState?.(status);
         }),
         watch(BUCKET.profiles, faultKeys.model(spec.number), (value) => {
-          const status = statusWith(spec, undefined, readJson(value, isModelFaults));
+          const status = statusWith(spec, undefined, readStored(value, isModelFaults));
           if (status === undefined) return;
           last = status;
           options.onState?.(status);
@@ -287,11 +291,15 @@ export class ModelRegistry {
   async #takeOver(model: Omit<ModelSpec, "number">): Promise<ModelSpec | undefined> {
     const entry = await getEntry(this.#store, BUCKET.models, model.name);
     if (entry === undefined || readSpec(entry.value) !== undefined) return undefined;
+    checkForm(entry.value);
     return this.#commit({ ...model, number: entry.revision }, entry.revision);
   }
 
   async #commit(spec: ModelSpec, revision: number): Promise<ModelSpec | undefined> {
-    const written = await updateEntry(this.#store, BUCKET.models, spec.name, { value: toJson(spec), revision });
+    const written = await updateEntry(this.#store, BUCKET.models, spec.name, {
+      value: writeStored(isModelSpec, spec),
+      revision,
+    });
     return written === undefined ? undefined : spec;
   }
 }
@@ -302,15 +310,21 @@ function checkNamesWithin({ inputs, outputs, constants }: DesiredModel): void {
   const names = [...inputs, ...outputs, ...constants].flatMap(({ name, dims }) => [name, ...dims]);
   if (names.includes("__proto__")) throw invalid('a tensor or an axis can\'t be called "__proto__": rename it');
 }
+/** @throws {TuttiError} INVALID_INPUT the entry is a newer release's (STORED-4) */
+function checkForm(value: Uint8Array): void {
+  const newer = newerForm(value, isModelSpec);
+  if (newer !== undefined) throw invalid(newer);
+}
 const objectsOf = (spec: ModelSpec | undefined): string[] =>
   [spec?.file?.object, spec?.samples].filter((object) => object !== undefined);
 
-const RESERVATION = new TextEncoder().encode('{"reserved":true}');
+const RESERVATION = writeStored(Reservation, { reserved: true });
 
 function readSpec(value: Uint8Array): ModelSpec | undefined {
   try {
-    const spec = fromJson(value) as ModelSpec;
-    return Array.isArray(spec.inputs) && Number.isSafeInteger(spec.number) ? spec : undefined;
+    const { form, ...spec } = fromJson(value) as ModelSpec & { readonly form?: unknown };
+    const isKnown = formNumberOf({ form: form ?? 1 }) <= isModelSpec.formNumber;
+    return isKnown && Array.isArray(spec.inputs) && Number.isSafeInteger(spec.number) ? spec : undefined;
   } catch {
     return undefined; // not ours to repair: the actors report entries that can't be read
   }

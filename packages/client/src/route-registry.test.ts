@@ -5,7 +5,7 @@ import { toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type DesiredModel, ModelRegistry } from "./model-registry.ts";
 import { RouteRegistry } from "./route-registry.ts";
-import { putEntry } from "./store-calls.ts";
+import { getEntry, putEntry } from "./store-calls.ts";
 
 const model = (name: string, more: Partial<DesiredModel> = {}): DesiredModel => ({
   ...{
@@ -160,6 +160,18 @@ test("of two that change a route at once both succeed, one after the other", asy
   for (const version of ["1", "2", "3"]) await scene.load("mlp", version);
   await Promise.all(["2", "3"].map((version) => scene.routes.setShare("mlp", { version, percent: 30 })));
   expect(await scene.shares("mlp", "1", "2", "3")).toEqual([40, 30, 30]);
+});
+
+test("a route of a newer form is not overwritten, and the refusal says what to upgrade (STORED-4)", async () => {
+  const scene = new Scene();
+  await scene.load("mlp", "1");
+  await scene.load("mlp", "2");
+  const newer = toJson({ form: 2, name: "mlp", shares: {} });
+  await putEntry(scene.store, BUCKET.plan, routeKeys.model("mlp"), newer);
+  expect(await refusal(scene.routes.setShare("mlp", { version: "2", percent: 30 }))).toContain(
+    "the route was written by a newer release (form 2, and this release reads up to 1): upgrade this one",
+  );
+  expect((await getEntry(scene.store, BUCKET.plan, routeKeys.model("mlp")))?.value).toEqual(newer);
 });
 
 test("an entry that can't be read is no route, and is made anew by the next change", async () => {

@@ -20,7 +20,7 @@ import {
 } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { type Instant, type Micros, instant } from "@tutti/units";
-import { readJson, toJson } from "@tutti/wire";
+import { newerForm, readStored, writeStored } from "@tutti/wire";
 import { type ListedModel, ModelRegistry } from "./model-registry.ts";
 import { rampSteps } from "./ramp-steps.ts";
 import { deleteEntry, getEntry, listEntries, updateEntry } from "./store-calls.ts";
@@ -62,14 +62,14 @@ export class RouteRegistry {
     const entries = await listEntries(this.#store, BUCKET.plan);
     return entries
       .filter(({ key }) => key.startsWith(routeKeys.prefix))
-      .map(({ value }) => readJson(value, isRoute))
+      .map(({ value }) => readStored(value, isRoute))
       .filter((route) => route !== undefined)
       .sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   async get(name: string): Promise<Route | undefined> {
     const entry = await getEntry(this.#store, BUCKET.plan, routeKeys.model(name));
-    return entry === undefined ? undefined : readJson(entry.value, isRoute);
+    return entry === undefined ? undefined : readStored(entry.value, isRoute);
   }
 
   /** Every version that is loaded, the one under the model's own name first. @throws {TuttiError} NOT_FOUND */
@@ -215,7 +215,9 @@ export class RouteRegistry {
     const versions = await this.versions(name);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const entry = await getEntry(this.#store, BUCKET.plan, routeKeys.model(name));
-      const known = entry === undefined ? undefined : readJson(entry.value, isRoute);
+      const newer = entry === undefined ? undefined : newerForm(entry.value, isRoute);
+      if (newer !== undefined) throw invalid(newer);
+      const known = entry === undefined ? undefined : readStored(entry.value, isRoute);
       const before = known === undefined ? unrouted(name, versions, this.#now()) : stateOf(known);
       const change = make(before, versions, known);
       const state: RouteState = { ...change, at: this.#now(), by: "operator" };
@@ -224,7 +226,7 @@ export class RouteRegistry {
       if (!isRoute(route)) throw invalid(`"${name}" would get a route that nobody can read`);
       const revision = entry?.revision ?? 0;
       const written = await updateEntry(this.#store, BUCKET.plan, routeKeys.model(name), {
-        value: toJson(route),
+        value: writeStored(isRoute, route),
         revision,
       });
       if (written !== undefined) return route;

@@ -12,7 +12,7 @@ import {
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, after, millis } from "@tutti/units";
-import { readJson, toJson } from "@tutti/wire";
+import { newerForm, readStored, writeStored } from "@tutti/wire";
 import type { LastRun } from "./executor.ts";
 
 type ModelId = Pick<ModelSpec, "name" | "number">;
@@ -87,12 +87,17 @@ export class ModelFaultLog {
     };
     this.#store.get(BUCKET.profiles, key, (entry) => {
       if (isStoreFailure(entry)) return again(true);
-      // An unreadable entry counts as absent, and is overwritten.
-      const faults = entry === "absent" ? undefined : readJson(entry.value, isModelFaults);
+      // An unreadable entry counts as absent, and is overwritten; one of a newer form is another's decision (STORED-4).
+      const newer = entry === "absent" ? undefined : newerForm(entry.value, isModelFaults);
+      if (newer !== undefined) {
+        this.#log.warn({ key, why: newer }, "the faults of a model are left as they are");
+        return done(undefined);
+      }
+      const faults = entry === "absent" ? undefined : readStored(entry.value, isModelFaults);
       const changed = change(faults);
       if (changed === undefined) return done(undefined);
       const revision = entry === "absent" ? 0 : entry.revision;
-      this.#store.update(BUCKET.profiles, key, toJson(changed), revision, (result) => {
+      this.#store.update(BUCKET.profiles, key, writeStored(isModelFaults, changed), revision, (result) => {
         if (result === "conflict") again(false);
         else if (isStoreFailure(result)) again(true);
         else done(changed);

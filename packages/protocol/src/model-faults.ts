@@ -1,6 +1,7 @@
 import { formatDuration, micros } from "@tutti/units";
 import type { ModelSpec, ModelStatus } from "./model-spec.ts";
 import { type Static, schema } from "./schema.ts";
+import { stored } from "./stored.ts";
 
 /**
  * One end of an executor because of a model, or while it ran or loaded one.
@@ -26,13 +27,17 @@ export type Strike = Static<typeof Strike>;
  * Executors that a model has ended since it last served. It is the value of `faultKeys.model(number)` in the bucket of
  * profiles, changed by compare-and-set.
  */
-export const isModelFaults = schema.record({
-  name: schema.text(),
-  number: schema.model,
-  strikes: schema.list(Strike),
-  /** Reason why no executor loads or runs the model any more; "" as long as it is served. */
-  quarantined: schema.text(),
-});
+export const isModelFaults = stored(
+  "faults of a model",
+  1,
+  schema.record({
+    name: schema.text(),
+    number: schema.model,
+    strikes: schema.list(Strike),
+    /** Reason why no executor loads or runs the model any more; "" as long as it is served. */
+    quarantined: schema.text(),
+  }),
+);
 export type ModelFaults = Static<typeof isModelFaults>;
 
 /** Executors in a row that a model may end before it is quarantined. */

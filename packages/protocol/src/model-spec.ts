@@ -7,7 +7,8 @@ import { BUCKETS_MAX, type Micros, type ThreadId, threadId } from "@tutti/units"
 import { FamilySpec, VARIANT_INPUT, partsFit, variantBytes } from "./families.ts";
 import { BATCH_SIZE_MAX, SLO_US_MAX, TENSORS_MAX } from "./limits.ts";
 import { type Static, schema } from "./schema.ts";
-import type { Shares } from "./shares.ts";
+import { stored } from "./stored.ts";
+import { isShares } from "./shares.ts";
 import { BATCH_AXIS, ConstantSpec, TensorSpec, alignTo8, bytesOf } from "./tensor.ts";
 import {
   AxisSpec,
@@ -87,7 +88,7 @@ const ModelSpec = schema.record({
    * Weights of applications under overload, by name; `*` for all others (1 when left out). Without `shares`, an
    * application's weight is its usual rate. docs/algorithms.md, A12. A model is served whether or not they can be read.
    */
-  shares: schema.optional(schema.unchecked<Shares>()),
+  shares: schema.optional(schema.unchecked(isShares)),
   /** Part of an application's share that its lower priorities keep; 0.1 when left out or unreadable. */
   priorityFloor: schema.optional(schema.unchecked<number>()),
   inputs: schema.list(TensorSpec, TENSORS_MAX),
@@ -125,10 +126,17 @@ const ModelSpec = schema.record({
 export type ModelSpec = Static<typeof ModelSpec>;
 
 /** Validates everything that readers of a stored specification rely on (T8). */
-export const isModelSpec = schema.also(
-  ModelSpec,
-  (spec) => hasOwnVersion(spec) && spec.variant === undefined && hasFamily(spec) && hasRows(spec),
+export const isModelSpec = stored(
+  "model",
+  1,
+  schema.also(
+    ModelSpec,
+    (spec) => hasOwnVersion(spec) && spec.variant === undefined && hasFamily(spec) && hasRows(spec),
+  ),
 );
+
+/** A number that is taken for a model which is about to be written: it has no inputs, so that no reader serves it. */
+export const Reservation = stored("reserved number of a model", 1, schema.record({ reserved: schema.flag }));
 
 const hasOwnVersion = ({ name, version }: ModelSpec): boolean =>
   [undefined, version].includes(splitModelName(name).version);
@@ -162,30 +170,36 @@ function hasRows(spec: ModelSpec): boolean {
 export const TYPES_MAX = 16;
 
 /** Status of a model, as the profiler publishes it in `tutti_profiles` under the model's name. */
-export const isModelStatus = schema.record({
-  name: schema.text(),
-  number: schema.model,
-  version: schema.text(),
-  state: schema.oneOf(["loading", "profiling", "ready", "refused", "failed", "quarantined"]),
-  /** Reason why the model is refused, failed or quarantined, and what to do. */
-  reason: schema.text(),
-  /** Planning latencies (a high quantile) by bucket index; empty until profiled. */
-  profiles: pointsByBucket,
-  /** Mean latencies, kept for accounting. */
-  means: pointsByBucket,
-  executorTypes: schema.list(schema.text(), 1_024),
-  /** The same by executor type, once types were measured apart; `profiles` are then the slowest of those that serve. */
-  byType: schema.optional(
-    schema.list(
-      schema.record({
-        ...{ type: schema.text(), profiles: pointsByBucket, means: pointsByBucket },
-        /** Its accelerators get none of the model's batches. Default: false. */
-        unfit: schema.optional(schema.flag),
-      }),
-      TYPES_MAX,
+export const isModelStatus = stored(
+  "status of a model",
+  1,
+  schema.record({
+    name: schema.text(),
+    number: schema.model,
+    version: schema.text(),
+    state: schema.oneOf(["loading", "profiling", "ready", "refused", "failed", "quarantined"]),
+    /** Reason why the model is refused, failed or quarantined, and what to do. */
+    reason: schema.text(),
+    /** Planning latencies (a high quantile) by bucket index; empty until profiled. */
+    profiles: pointsByBucket,
+    /** Mean latencies, kept for accounting. */
+    means: pointsByBucket,
+    executorTypes: schema.list(schema.text(), 1_024),
+    /**
+     * The same by executor type, once types were measured apart; `profiles` are then the slowest of those that serve.
+     */
+    byType: schema.optional(
+      schema.list(
+        schema.record({
+          ...{ type: schema.text(), profiles: pointsByBucket, means: pointsByBucket },
+          /** Its accelerators get none of the model's batches. Default: false. */
+          unfit: schema.optional(schema.flag),
+        }),
+        TYPES_MAX,
+      ),
     ),
-  ),
-});
+  }),
+);
 export type ModelStatus = Static<typeof isModelStatus>;
 
 /** Bytes of the model's weights on an accelerator, as far as known before it is loaded. */

@@ -23,6 +23,7 @@
 import { GPUS_MAX } from "@tutti/units";
 import { MODELS_MAX } from "./limits.ts";
 import { type Static, schema } from "./schema.ts";
+import { stored } from "./stored.ts";
 
 const PlacedModel = schema.also(
   schema.record({ number: schema.model, subCluster: schema.name, next: schema.optional(schema.name) }),
@@ -37,15 +38,19 @@ const ParkedModel = schema.record({ number: schema.model, since: schema.moment, 
 export type ParkedModel = Static<typeof ParkedModel>;
 
 /** Validates what readers rely on (T8): no duplicates, and only valid names. */
-export const isPlacement = schema.record({
-  /** Number of the placement, which rises with each change. */
-  epoch: schema.count,
-  madeAt: schema.moment,
-  models: schema.distinct(PlacedModel, MODELS_MAX, ({ number }) => number),
-  gpus: schema.distinct(PlacedGpu, GPUS_MAX, ({ gpu }) => gpu),
-  /** Absent: none. */
-  parked: schema.optional(schema.distinct(ParkedModel, MODELS_MAX, ({ number }) => number)),
-});
+export const isPlacement = stored(
+  "placement",
+  1,
+  schema.record({
+    /** Number of the placement, which rises with each change. */
+    epoch: schema.count,
+    madeAt: schema.moment,
+    models: schema.distinct(PlacedModel, MODELS_MAX, ({ number }) => number),
+    gpus: schema.distinct(PlacedGpu, GPUS_MAX, ({ gpu }) => gpu),
+    /** Absent: none. */
+    parked: schema.optional(schema.distinct(ParkedModel, MODELS_MAX, ({ number }) => number)),
+  }),
+);
 export type Placement = Static<typeof isPlacement>;
 
 export const DEFAULT_SUB_CLUSTER = "main";

@@ -5,6 +5,7 @@
 import { GPUS_MAX } from "@tutti/units";
 import { NAME_LENGTH_MAX } from "./limits.ts";
 import { type Schema, type Static, schema } from "./schema.ts";
+import { stored } from "./stored.ts";
 
 /** Key in the bucket of plans. */
 export const REPORT_KEY = "report";
@@ -79,22 +80,26 @@ const ReportedExecutor = schema.record({
 export type ReportedExecutor = Static<typeof ReportedExecutor>;
 
 /** Validates everything that readers rely on (T8). */
-export const isPlanReport = schema.record({
-  at: schema.moment,
-  /** Epoch of the placement that the report is about. */
-  epoch: schema.count,
-  subClusters: reported(ReportedSubCluster),
-  /** The number of sub-clusters that are used, where several have a leader. */
-  division: schema.optional(ReportedDivision),
-  /** Rate that all accelerators would carry as one sub-cluster; absent: they are one. */
-  undividedRps: schema.optional(amount),
-  models: reported(ReportedModel),
-  executors: reported(ReportedExecutor),
-  /** Moves that would balance loads better, and wait for room. */
-  waiting: reported(schema.record({ number: schema.model, to: schema.name })),
-  leftOut: reported(schema.record({ number: schema.model, text })),
-  /** Reasons for changes, the newest last. */
-  reasons: reported(schema.record({ at: schema.moment, about: text, text })),
-  advice: schema.record({ gpus: amount, advice: schema.finite, badRate: amount, idleShare: amount }),
-});
+export const isPlanReport = stored(
+  "report of a planner",
+  1,
+  schema.record({
+    at: schema.moment,
+    /** Epoch of the placement that the report is about. */
+    epoch: schema.count,
+    subClusters: reported(ReportedSubCluster),
+    /** The number of sub-clusters that are used, where several have a leader. */
+    division: schema.optional(ReportedDivision),
+    /** Rate that all accelerators would carry as one sub-cluster; absent: they are one. */
+    undividedRps: schema.optional(amount),
+    models: reported(ReportedModel),
+    executors: reported(ReportedExecutor),
+    /** Moves that would balance loads better, and wait for room. */
+    waiting: reported(schema.record({ number: schema.model, to: schema.name })),
+    leftOut: reported(schema.record({ number: schema.model, text })),
+    /** Reasons for changes, the newest last. */
+    reasons: reported(schema.record({ at: schema.moment, about: text, text })),
+    advice: schema.record({ gpus: amount, advice: schema.finite, badRate: amount, idleShare: amount }),
+  }),
+);
 export type PlanReport = Static<typeof isPlanReport>;

@@ -4,7 +4,7 @@ import { MODELS_MAX, RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX } from "./limi
 import { TYPES_MAX } from "./model-spec.ts";
 import { type Schema, type Static, schema } from "./schema.ts";
 import type { CandidateOffered } from "./hot-messages.ts";
-import type { ArrivalReports, BatchReports, RefusalReport } from "./reports.ts";
+import { ArrivalReports, BatchReports, RefusalReports } from "./reports.ts";
 
 /** Address of an ingress's data plane besides NATS; an executor checks it by connecting. */
 export const DataAddress = schema.record({
@@ -295,9 +295,9 @@ export const StatsReported = packed(
     /** ingress: the pipelines that it serves. */
     pipelines: schema.optional(schema.list(PipelineReport, 256)),
     /** Events since the last report, for people (reports.ts): `batches` from batchers, the others from ingresses. */
-    batches: schema.optional(schema.unchecked<BatchReports>()),
-    arrivals: schema.optional(schema.unchecked<ArrivalReports>()),
-    refusals: schema.optional(schema.unchecked<readonly RefusalReport[]>()),
+    batches: schema.optional(schema.unchecked(BatchReports)),
+    arrivals: schema.optional(schema.unchecked(ArrivalReports)),
+    refusals: schema.optional(schema.unchecked(RefusalReports)),
   },
   { tag: 72, name: "stats-reported", from: "every actor", to: "whoever listens", repair: "the next one" },
 );

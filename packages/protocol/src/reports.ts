@@ -47,7 +47,7 @@ export interface BatchReport {
 }
 
 /** Batches that ended, from a batcher. */
-const BatchReports = schema.record({
+export const BatchReports = schema.record({
   /** Batches that ended and are not listed. */
   left: schema.count,
   /** Eight numbers for each batch: thread, gpu, size, failed, and its four times. */
@@ -63,7 +63,7 @@ const StreamArrivals = schema.record({
 export type StreamArrivals = Static<typeof StreamArrivals>;
 
 /** Arrivals at an ingress: all requests for a model, including those refused at admission. */
-const ArrivalReports = schema.record({
+export const ArrivalReports = schema.record({
   /** Number of arrivals that each row stands for. */
   every: schema.whole(1, Number.MAX_SAFE_INTEGER),
   /** Arrivals of streams beyond those that are listed. */
@@ -84,7 +84,7 @@ const RefusalReport = schema.record({
   text: schema.text(REPORTED_TEXT_LENGTH_MAX),
 });
 export type RefusalReport = Static<typeof RefusalReport>;
-const isRefusals = schema.list(RefusalReport, REPORTED_REFUSALS_MAX);
+export const RefusalReports = schema.list(RefusalReport, REPORTED_REFUSALS_MAX);
 
 /** @param at - time of the report */
 export function batchRow(batch: BatchReport, at: Instant): number[] {
@@ -144,7 +144,7 @@ export function readArrivals(
  */
 export function readRefusals(value: unknown): readonly RefusalReport[] | undefined {
   const known = Array.isArray(value) ? value.filter((one: unknown) => !hasNewCode(one)) : value;
-  return isRefusals(known) ? known : undefined;
+  return RefusalReports(known) ? known : undefined;
 }
 
 const hasNewCode = (refusal: unknown): boolean =>

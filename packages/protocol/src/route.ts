@@ -11,6 +11,7 @@
  *        what.
  */
 import { type Static, schema } from "./schema.ts";
+import { stored } from "./stored.ts";
 import { isVersion } from "./versions.ts";
 
 /** Number of slots into which requests are hashed: shares are multiples of 0.01 %. */
@@ -76,11 +77,15 @@ const RouteState = schema.also(
 export type RouteState = Static<typeof RouteState>;
 
 /** Validates what readers rely on (T8). */
-export const isRoute = schema.record({
-  name: schema.name,
-  /** States, the newest last. */
-  states: schema.also(schema.list(RouteState, ROUTE_STATES_MAX), (states) => states.length > 0),
-});
+export const isRoute = stored(
+  "route",
+  1,
+  schema.record({
+    name: schema.name,
+    /** States, the newest last. */
+    states: schema.also(schema.list(RouteState, ROUTE_STATES_MAX), (states) => states.length > 0),
+  }),
+);
 export type Route = Static<typeof isRoute>;
 
 export const routeKeys = {

@@ -1,6 +1,7 @@
 import { BUCKETS_MAX } from "@tutti/units";
 import { BATCH_SIZE_MAX, NAME_LENGTH_MAX, SIZE_HINT_MAX, SLO_US_MAX } from "./limits.ts";
 import { type Static, schema } from "./schema.ts";
+import { stored } from "./stored.ts";
 
 /** Most applications with a profile of their own; all others are in the pool. */
 export const APPS_PROFILED_MAX = 32;
@@ -93,12 +94,16 @@ export type BucketRunTimes = Static<typeof BucketRunTimes>;
  * The running times of one model by bucket: the value of `runTimesKeys.model(number)` in the bucket of profiles.
  * Validates everything that readers rely on (T8).
  */
-export const isModelRunTimes = schema.record({
-  name: schema.text(NAME_LENGTH_MAX),
-  number: schema.model,
-  version: schema.text(),
-  buckets: schema.list(BucketRunTimes, BUCKETS_MAX),
-});
+export const isModelRunTimes = stored(
+  "running times",
+  1,
+  schema.record({
+    name: schema.text(NAME_LENGTH_MAX),
+    number: schema.model,
+    version: schema.text(),
+    buckets: schema.list(BucketRunTimes, BUCKETS_MAX),
+  }),
+);
 export type ModelRunTimes = Static<typeof isModelRunTimes>;
 
 export const runTimesKeys = {

@@ -1,4 +1,4 @@
-import { type Schema, TuttiError } from "@tutti/protocol";
+import { TuttiError } from "@tutti/protocol";
 import { Packr } from "msgpackr";
 import { JSON_LISTS_MAX, checkJsonBounds } from "./json-bounds.ts";
 
@@ -147,15 +147,5 @@ export function fromJson(bytes: Uint8Array): unknown {
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : "";
     throw new TuttiError("TUTTI_INVALID_INPUT", `unreadable JSON: ${reason}`, { cause });
-  }
-}
-
-/** Reads a stored value. @returns undefined if it can't be read, or is not what the schema accepts (T8) */
-export function readJson<T>(bytes: Uint8Array, accepts: Schema<T>): T | undefined {
-  try {
-    const value = fromJson(bytes);
-    return accepts(value) ? value : undefined;
-  } catch {
-    return undefined;
   }
 }

@@ -61,7 +61,7 @@ function leasesOf(
   shared: { readonly clock: VirtualClock; readonly store: InMemoryStore },
   views: Pick<ModelLeasesOptions, "batchers" | "goneAt"> & { readonly onTerm?: (term: number) => void },
 ): ModelLeases {
-  const log = { child: () => log } as never;
+  const log = { child: () => log, warn: () => undefined } as never;
   const onChange = (model: CatalogModel): void => {
     views.onTerm?.(model.lease?.term ?? 0);
     leases.changed();
@@ -112,6 +112,21 @@ test.for([
     expect(moves).toBeLessThanOrEqual(11);
   },
 );
+
+test("a lease of a newer form counts as nobody's: its former holder loses it, and it is taken at its revision", () => {
+  const shared = withModel();
+  const terms: number[] = [];
+  leasesOf(actorKey(11), shared, {
+    batchers: () => new Map([[actorKey(11), true]]),
+    goneAt: () => undefined,
+    onTerm: (term) => void terms.push(term),
+  });
+  shared.clock.advanceBy(millis(1));
+  const [held] = terms.slice(-1);
+  shared.store.put("tutti_leases", "model.1", toJson({ form: 2, holders: [5] }), () => undefined);
+  shared.clock.advanceBy(millis(1));
+  expect(terms.slice(-3)).toEqual([held, 0, held! + 2]);
+});
 
 test("a holder that is proved dead is inherited from at once, one that is only silent after a time-out", () => {
   for (const [isProved, withinMs] of [

@@ -1,7 +1,15 @@
-import { BUCKET, PLACEMENT_KEY, type PlanReport, type Placement, REPORT_KEY, isPlacement } from "@tutti/protocol";
+import {
+  BUCKET,
+  PLACEMENT_KEY,
+  type PlanReport,
+  type Placement,
+  REPORT_KEY,
+  isPlacement,
+  isPlanReport,
+} from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
-import { readJson, toJson } from "@tutti/wire";
+import { readStored, writeStored } from "@tutti/wire";
 
 export interface PlacementStoreOptions {
   readonly store: Store;
@@ -62,7 +70,7 @@ export class PlacementStore {
   write(placement: Placement): void {
     this.#isWriting = true;
     const { store, log, onChange } = this.#options;
-    store.update(BUCKET.plan, PLACEMENT_KEY, toJson(placement), this.#revision, (result) => {
+    store.update(BUCKET.plan, PLACEMENT_KEY, writeStored(isPlacement, placement), this.#revision, (result) => {
       this.#isWriting = false;
       if (result === "conflict") this.conflicts++;
       else if (isStoreFailure(result)) {
@@ -86,7 +94,12 @@ export class PlacementStore {
   writeReport(report: PlanReport): void {
     if (this.#isReporting) return;
     this.#isReporting = true;
-    this.#options.store.put(BUCKET.plan, REPORT_KEY, toJson(report), () => (this.#isReporting = false));
+    this.#options.store.put(
+      BUCKET.plan,
+      REPORT_KEY,
+      writeStored(isPlanReport, report),
+      () => (this.#isReporting = false),
+    );
   }
 
   close(): void {
@@ -101,7 +114,7 @@ export class PlacementStore {
   }
 
   #read(value: Uint8Array): Placement | undefined {
-    const placement = readJson(value, isPlacement);
+    const placement = readStored(value, isPlacement);
     if (placement === undefined)
       this.#options.log.warn({ key: PLACEMENT_KEY }, "the plan in the store can't be read, and is made anew");
     return placement;

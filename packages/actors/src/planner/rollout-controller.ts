@@ -16,6 +16,7 @@ import {
   type RouteRamp,
   type RouteState,
   type StatsReported,
+  isRoute,
   percentOf,
   routeKeys,
   stateBefore,
@@ -28,7 +29,7 @@ import {
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, modelNumberOf } from "@tutti/units";
-import { toJson } from "@tutti/wire";
+import { writeStored } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../runtime/catalog.ts";
 import { type KnownRoute, RouteWatcher } from "../runtime/route-watcher.ts";
 import { ServedStats } from "./served-stats.ts";
@@ -162,7 +163,7 @@ export class RolloutController {
     const { store, log, onNews } = this.#options;
     const { name } = route;
     this.#writing.add(name);
-    store.update(BUCKET.plan, routeKeys.model(name), toJson(route), revision, (result) => {
+    store.update(BUCKET.plan, routeKeys.model(name), writeStored(isRoute, route), revision, (result) => {
       this.#writing.delete(name);
       if (result === "conflict") return;
       if (isStoreFailure(result))

@@ -13,6 +13,7 @@ import {
   type ModelStatus,
   ProfileMeasured,
   ProfileWanted,
+  isModelStatus,
 } from "@tutti/protocol";
 import { isStoreFailure } from "@tutti/ports/store";
 import {
@@ -26,7 +27,7 @@ import {
   modelNumberOf,
   seconds,
 } from "@tutti/units";
-import { toJson } from "@tutti/wire";
+import { writeStored } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../runtime/catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import { PlacementWatcher } from "../runtime/placement-watcher.ts";
@@ -399,7 +400,7 @@ class Profiler implements Actor {
   #publish(status: ModelStatus): void {
     this.#works.delete(status.name);
     this.#published++;
-    this.#ports.store.put(BUCKET.profiles, status.name, toJson(status), (result) => {
+    this.#ports.store.put(BUCKET.profiles, status.name, writeStored(isModelStatus, status), (result) => {
       if (!isStoreFailure(result)) return;
       this.#runtime.log.warn(
         { model: status.name, failure: result.failure },

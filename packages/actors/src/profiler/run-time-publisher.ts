@@ -7,6 +7,7 @@ import {
   BUCKET,
   type BucketRunTimes,
   type ModelRunTimes,
+  isModelRunTimes,
   runTimesKeys,
 } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
@@ -21,7 +22,7 @@ import {
   modelNumberOf,
   seconds,
 } from "@tutti/units";
-import { fnv1a, toJson } from "@tutti/wire";
+import { fnv1a, writeStored } from "@tutti/wire";
 import type { CatalogModel } from "../runtime/catalog.ts";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { batchSizesOf } from "../runtime/profile-plan.ts";
@@ -175,13 +176,18 @@ export class RunTimePublisher {
     kept.published = buckets;
     kept.publishedAt = now;
     this.#published++;
-    this.#options.store.put(BUCKET.profiles, runTimesKeys.model(number), toJson(value), (result) => {
-      if (!isStoreFailure(result)) return;
-      kept.published = undefined;
-      kept.isTouched = true;
-      const { log } = this.#options.runtime;
-      log.warn({ model: name, failure: result.failure }, "running times can't be stored; they are tried again");
-    });
+    this.#options.store.put(
+      BUCKET.profiles,
+      runTimesKeys.model(number),
+      writeStored(isModelRunTimes, value),
+      (result) => {
+        if (!isStoreFailure(result)) return;
+        kept.published = undefined;
+        kept.isTouched = true;
+        const { log } = this.#options.runtime;
+        log.warn({ model: name, failure: result.failure }, "running times can't be stored; they are tried again");
+      },
+    );
   }
 
   #named(times: BucketRunTimes): BucketRunTimes {

@@ -171,7 +171,7 @@ test("a lease that cannot be read is nobody's: it is taken, and whoever led befo
       if (entry !== "absent" && !("failure" in entry)) holder = fromJson(entry.value);
     });
     run();
-    expect(holder).toEqual({ ranker: FIRST });
+    expect(holder).toEqual({ form: 1, ranker: FIRST });
   }
 });
 

@@ -3,7 +3,7 @@ import { BUCKET, RankerLease, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
-import { readJson, toJson } from "@tutti/wire";
+import { readStored, writeStored } from "@tutti/wire";
 import type { Watched } from "./leader-failure-detector.ts";
 
 export interface LeaseHolderOptions {
@@ -228,7 +228,7 @@ export class LeaseHolder {
   /** LEASE-3. */
   #holderIn(value: Uint8Array | undefined): ActorKey | 0 {
     if (value === undefined) return 0;
-    const holder = readJson(value, RankerLease)?.ranker;
+    const holder = readStored(value, RankerLease)?.ranker;
     if (holder !== undefined) return holder;
     this.#options.log.warn({ key: this.#key }, "the lease cannot be read, and counts as nobody's");
     return 0;
@@ -251,7 +251,7 @@ export class LeaseHolder {
 
   #ask(revision: number, answered: Parameters<Store["update"]>[4]): void {
     const { store, self } = this.#options;
-    store.update(BUCKET.leases, this.#key, toJson({ ranker: self }), revision, answered);
+    store.update(BUCKET.leases, this.#key, writeStored(RankerLease, { ranker: self }), revision, answered);
   }
 
   #lead(epoch: number): void {

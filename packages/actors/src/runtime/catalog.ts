@@ -5,6 +5,7 @@ import {
   type ModelRunTimes,
   type ModelSpec,
   type ModelStatus,
+  Reservation,
   faultKeys,
   isModelFaults,
   isModelRunTimes,
@@ -18,7 +19,8 @@ import {
 import type { Entry, Store } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
-import { fromJson } from "@tutti/wire";
+import { readStored } from "@tutti/wire";
+import { EntryReader } from "./entry-reader.ts";
 
 /** A model as an actor knows it: its specification, its status, and the batcher and term of its lease. */
 export interface CatalogModel {
@@ -50,6 +52,7 @@ export interface CatalogWatcher {
 export class Catalog {
   readonly #store: Store;
   readonly #log: Logger;
+  readonly #reader: EntryReader;
   readonly #watcher: CatalogWatcher;
   readonly #byName = new Map<string, CatalogModel>();
   readonly #byNumber = new Map<number, CatalogModel>();
@@ -57,6 +60,8 @@ export class Catalog {
   #variants: ReadonlyMap<string, CatalogModel> = new Map();
   readonly #statuses = new Map<string, ModelStatus>();
   readonly #leases = new Map<number, ModelLease>();
+  /** Revisions of leases that can't be read. */
+  readonly #unreadableLeases = new Map<number, number>();
   readonly #faults = new Map<number, ModelFaults>();
   readonly #times = new Map<number, ModelRunTimes>();
   readonly #watches: { stop(): void }[] = [];
@@ -66,6 +71,7 @@ export class Catalog {
   constructor(store: Store, log: Logger, watcher: CatalogWatcher) {
     this.#store = store;
     this.#log = log;
+    this.#reader = new EntryReader(log);
     this.#watcher = watcher;
   }
 
@@ -135,6 +141,10 @@ export class Catalog {
   leaseOf(modelNumber: number): ModelLease | undefined {
     return this.#leases.get(modelNumber);
   }
+  /** Revision of the model's lease if that can't be read: it counts as nobody's, and is taken by compare-and-set. */
+  unreadableLease(modelNumber: number): number | undefined {
+    return this.#unreadableLeases.get(modelNumber);
+  }
 
   close(): void {
     for (const watch of this.#watches) watch.stop();
@@ -143,13 +153,7 @@ export class Catalog {
   #watch(bucket: string, prefix: string, onEntry: (entry: Entry) => void, onDelete: (key: string) => void): void {
     this.#watches.push(
       this.#store.watch(bucket, prefix, {
-        onEntry: (entry) => {
-          try {
-            onEntry(entry);
-          } catch (error) {
-            this.#log.warn({ bucket, key: entry.key, error: String(error) }, "ignored an entry that can't be read");
-          }
-        },
+        onEntry,
         onDelete,
         onReady: () => {
           this.#waitingFor--;
@@ -162,11 +166,9 @@ export class Catalog {
   }
 
   #onSpec(entry: Entry): void {
-    const spec = fromJson(entry.value);
-    // A reservation (a number without a model yet) has no inputs.
-    if ((spec as Partial<ModelSpec>).inputs === undefined) return;
-    if (!isModelSpec(spec) || spec.name !== entry.key) throw new Error("it describes no model");
-    this.#put(spec);
+    if (readStored(entry.value, Reservation) !== undefined) return;
+    const spec = this.#reader.read(isModelSpec, entry, ({ name }) => name === entry.key);
+    if (spec !== undefined) this.#put(spec);
   }
   #onSpecGone(key: string): void {
     const model = this.#byName.get(key);
@@ -178,8 +180,8 @@ export class Catalog {
   }
 
   #onStatus(entry: Entry): void {
-    const status = fromJson(entry.value);
-    if (!isModelStatus(status) || status.name !== entry.key) throw new Error("it is no status of a model");
+    const status = this.#reader.read(isModelStatus, entry, ({ name }) => name === entry.key);
+    if (status === undefined) return;
     this.#statuses.set(status.name, status);
     const model = this.#byName.get(status.name);
     if (model !== undefined) this.#put(model.spec);
@@ -191,9 +193,8 @@ export class Catalog {
   }
 
   #onFaults(entry: Entry): void {
-    const faults = fromJson(entry.value);
-    if (!isModelFaults(faults) || faultKeys.model(faults.number) !== entry.key)
-      throw new Error("it describes no faults");
+    const faults = this.#reader.read(isModelFaults, entry, ({ number }) => faultKeys.model(number) === entry.key);
+    if (faults === undefined) return;
     this.#faults.set(faults.number, faults);
     this.#judge(faults.number);
   }
@@ -203,9 +204,8 @@ export class Catalog {
     this.#judge(modelNumber);
   }
   #onTimes(entry: Entry): void {
-    const times = fromJson(entry.value);
-    if (!isModelRunTimes(times) || runTimesKeys.model(times.number) !== entry.key)
-      throw new Error("it describes no running times");
+    const times = this.#reader.read(isModelRunTimes, entry, ({ number }) => runTimesKeys.model(number) === entry.key);
+    if (times === undefined) return;
     this.#times.set(times.number, times);
     this.#judge(times.number);
   }
@@ -221,9 +221,16 @@ export class Catalog {
 
   #onLease(entry: Entry): void {
     const modelNumber = Number(entry.key.slice(leaseKeys.model(0).length - 1));
-    const lease = fromJson(entry.value);
-    if (!Number.isSafeInteger(modelNumber) || !BatcherLease(lease)) return;
-    this.#leases.set(modelNumber, { batcher: lease.batcher, term: entry.revision });
+    if (!Number.isSafeInteger(modelNumber)) return;
+    const lease = this.#reader.read(BatcherLease, entry);
+    if (lease === undefined) {
+      // Its holder is unknown: requests must not go to the former one.
+      this.#leases.delete(modelNumber);
+      this.#unreadableLeases.set(modelNumber, entry.revision);
+    } else {
+      this.#leases.set(modelNumber, { batcher: lease.batcher, term: entry.revision });
+      this.#unreadableLeases.delete(modelNumber);
+    }
     this.#judge(modelNumber);
   }
   #onLeaseGone(key: string): void {

@@ -11,7 +11,7 @@ import {
 } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import { type ActorKey, type Instant, after, millis } from "@tutti/units";
-import { readJson } from "@tutti/wire";
+import { readStored } from "@tutti/wire";
 import type { ActorRuntime } from "./actor-runtime.ts";
 
 export interface Leader {
@@ -111,7 +111,7 @@ export class LeaderWatch {
         if (isStoreFailure(entry)) return this.#check(leader);
         const epoch = entry === "absent" ? 0 : entry.revision;
         if (epoch >= leader.epoch) return;
-        const key = entry === "absent" ? undefined : readJson(entry.value, RankerLease)?.ranker;
+        const key = entry === "absent" ? undefined : readStored(entry.value, RankerLease)?.ranker;
         const real = key === undefined ? undefined : { key, epoch, subCluster };
         if (real === undefined) this.#leaders.delete(subCluster);
         else this.#leaders.set(subCluster, real);

@@ -2,7 +2,7 @@ import { BUCKET, DEFAULT_SUB_CLUSTER, PLACEMENT_KEY, type Placement, isPlacement
 import type { Entry, Store } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import type { GpuId } from "@tutti/units";
-import { readJson } from "@tutti/wire";
+import { EntryReader } from "./entry-reader.ts";
 
 /**
  * Mirrors the placement, which assigns models and accelerators to sub-clusters, from the bucket of plans. An entry that
@@ -12,6 +12,7 @@ import { readJson } from "@tutti/wire";
 export class PlacementWatcher {
   readonly #store: Store;
   readonly #log: Logger;
+  readonly #reader: EntryReader;
   readonly #onChange: () => void;
   readonly #models = new Map<number, { readonly subCluster: string; readonly next?: string }>();
   readonly #parked = new Map<number, { readonly next?: string }>();
@@ -24,6 +25,7 @@ export class PlacementWatcher {
   constructor(store: Store, log: Logger, onChange: () => void = () => undefined) {
     this.#store = store;
     this.#log = log;
+    this.#reader = new EntryReader(log);
     this.#onChange = onChange;
   }
 
@@ -83,8 +85,8 @@ export class PlacementWatcher {
 
   #onEntry(entry: Entry): void {
     const { key, revision } = entry;
-    const value = readJson(entry.value, isPlacement);
-    if (value === undefined) return this.#log.warn({ key, revision }, "ignored a placement that can't be read");
+    const value = this.#reader.read(isPlacement, entry);
+    if (value === undefined) return;
     const known = this.#placement?.epoch ?? -1;
     if (value.epoch < known)
       this.#log.warn({ key, revision, epoch: value.epoch, known }, "ignored a placement that is older than another");

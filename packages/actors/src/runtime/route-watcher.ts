@@ -1,7 +1,7 @@
 import { BUCKET, MODELS_MAX, type Route, isRoute, routeKeys } from "@tutti/protocol";
 import type { Entry, Store } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
-import { readJson } from "@tutti/wire";
+import { EntryReader } from "./entry-reader.ts";
 
 export interface KnownRoute {
   readonly route: Route;
@@ -16,6 +16,7 @@ export interface KnownRoute {
 export class RouteWatcher {
   readonly #store: Store;
   readonly #log: Logger;
+  readonly #reader: EntryReader;
   readonly #onChange: (name: string) => void;
   readonly #routes = new Map<string, KnownRoute>();
   #watch: { stop(): void } | undefined;
@@ -25,6 +26,7 @@ export class RouteWatcher {
   constructor(store: Store, log: Logger, onChange: (name: string) => void = () => undefined) {
     this.#store = store;
     this.#log = log;
+    this.#reader = new EntryReader(log);
     this.#onChange = onChange;
   }
 
@@ -56,11 +58,12 @@ export class RouteWatcher {
     return this.#routes.values();
   }
 
-  #onEntry({ key, value, revision }: Entry): void {
+  #onEntry(entry: Entry): void {
+    const { key, revision } = entry;
     if (!key.startsWith(routeKeys.prefix)) return;
     const name = key.slice(routeKeys.prefix.length);
-    const route = readJson(value, isRoute);
-    if (route?.name !== name) return this.#log.warn({ key, revision }, "ignored a route that can't be read");
+    const route = this.#reader.read(isRoute, entry, (read) => read.name === name);
+    if (route === undefined) return;
     // There are as many routes as there may be models (T7).
     if (!this.#routes.has(name) && this.#routes.size >= MODELS_MAX)
       return this.#log.warn({ key }, "ignored a route: there are as many as may be models (MODELS_MAX)");

@@ -58,6 +58,14 @@ test("a store that does not answer at first is asked again, and what it took wit
   await lock.release();
 });
 
+test("an entry of a newer form is somebody's lock, and whoever renews it keeps others out (STORED-4)", async () => {
+  const write = (): void => void store.put(BUCKET.leases, leaseKeys.operation, toJson({ form: 2, by: "ann" }), () => 0);
+  write();
+  const renewing = setInterval(write, 5);
+  await expect(take("bob")).rejects.toThrow("written by a newer release");
+  clearInterval(renewing);
+});
+
 test("an entry that can't be read is nobody's lock (T8)", async () => {
   await new Promise((resolve) => store.put(BUCKET.leases, leaseKeys.operation, new Uint8Array([1, 2, 3]), resolve));
   await (await take("bob")).release();

@@ -6,7 +6,7 @@
 import { randomUUID } from "node:crypto";
 import { BUCKET, OperationLease, TuttiError, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
-import { readJson, toJson } from "@tutti/wire";
+import { newerForm, readStored, toJson, writeStored } from "@tutti/wire";
 import { CommandError } from "../failure.ts";
 
 export interface LockTimes {
@@ -39,7 +39,7 @@ export class OperationLock {
 
   private constructor(store: Store, held: Entered, revision: number, times: LockTimes) {
     this.#store = store;
-    this.#value = toJson(held);
+    this.#value = writeStored(OperationLease, held);
     this.#id = held.id;
     this.#revision = revision;
     this.#times = times;
@@ -74,7 +74,8 @@ export class OperationLock {
 
   async release(): Promise<void> {
     this.#over = true;
-    if (!this.#lost) await update(this.#store, toJson({}), this.#revision).catch(() => undefined);
+    if (!this.#lost)
+      await update(this.#store, toJson({ form: OperationLease.formNumber }), this.#revision).catch(() => undefined);
   }
 
   /** Reads the revision of a renewal that the store accepted, but whose answer was lost. */
@@ -112,7 +113,7 @@ async function enter(
     onWait(`${other.who} was at work (${other.what}); waits to see whether that still goes on`);
     await waitUntilStale(store, revision, other, times);
   }
-  return update(store, toJson(entered), revision);
+  return update(store, writeStored(OperationLease, entered), revision);
 }
 
 async function waitUntilStale(store: Store, revision: number, other: Held, times: LockTimes): Promise<void> {
@@ -134,7 +135,9 @@ async function read(store: Store): Promise<{ revision: number; other: OperationL
   );
   if (entry === "absent") return { revision: 0, other: undefined };
   if (isStoreFailure(entry)) throw new TuttiError("TUTTI_UNAVAILABLE", `the store does not answer: ${entry.failure}`);
-  return { revision: entry.revision, other: readJson(entry.value, OperationLease) };
+  const newer = newerForm(entry.value, OperationLease);
+  const other = newer === undefined ? readStored(entry.value, OperationLease) : { who: "an operator", what: newer };
+  return { revision: entry.revision, other };
 }
 
 /** @returns the new revision; undefined: another operator was faster */

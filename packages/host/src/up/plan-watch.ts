@@ -8,7 +8,7 @@ import {
   isPlanReport,
 } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
-import { readJson } from "@tutti/wire";
+import { readStored } from "@tutti/wire";
 
 /** Accelerators of one process. */
 export type Gpus = readonly number[];
@@ -70,9 +70,9 @@ export class PlanWatch {
   }
 
   #onEntry(key: string, value: Uint8Array): void {
-    if (key === PLACEMENT_KEY) this.#placement = readJson(value, isPlacement) ?? this.#placement;
+    if (key === PLACEMENT_KEY) this.#placement = readStored(value, isPlacement) ?? this.#placement;
     if (key !== REPORT_KEY) return;
-    const report = readJson(value, isPlanReport);
+    const report = readStored(value, isPlanReport);
     if (report !== undefined) this.#onReport((this.#report = report));
   }
 }

@@ -1,8 +1,8 @@
 import type { Alarm, Clock } from "@tutti/ports/clock";
-import { BUCKET, leaseKeys } from "@tutti/protocol";
+import { BUCKET, BatcherLease, leaseKeys } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { type ActorKey, type Instant, type Micros, NEVER, after } from "@tutti/units";
-import { toJson } from "@tutti/wire";
+import { writeStored } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../../runtime/catalog.ts";
 import { type Holding, heirsOf } from "./spread.ts";
 
@@ -129,8 +129,9 @@ export class ModelLeases {
     const { store, self } = this.#options;
     const { number } = model.spec;
     this.#trying.add(number);
-    const value = toJson({ batcher: self });
-    store.update(BUCKET.leases, leaseKeys.model(number), value, model.lease?.term ?? 0, (result) => {
+    const value = writeStored(BatcherLease, { batcher: self });
+    const revision = model.lease?.term ?? this.#options.catalog().unreadableLease(number) ?? 0;
+    store.update(BUCKET.leases, leaseKeys.model(number), value, revision, (result) => {
       // Won or lost, the watch reports the holder to all batchers, this one included. If the store did not answer, the
       // next claimAll asks again.
       this.#trying.delete(number);

@@ -8,11 +8,11 @@
  */
 import { InMemoryNetwork } from "@tutti/ports/bus";
 import type { Clock } from "@tutti/ports/clock";
-import { BUCKET, leaseKeys } from "@tutti/protocol";
+import { BUCKET, RankerLease, leaseKeys } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/ports/store";
 import { noTelemetry } from "@tutti/ports/telemetry";
 import { after, millis, seconds } from "@tutti/units";
-import { toJson } from "@tutti/wire";
+import { writeStored } from "@tutti/wire";
 import type { Actor, ActorConfig, ActorPorts } from "../../runtime/ports.ts";
 import { WarmupPeers } from "./warmup-peers.ts";
 
@@ -52,7 +52,12 @@ export function warmUpLead(
     grantsMax: grants,
   });
   const store = new InMemoryStore({ deliver: hop });
-  store.put(BUCKET.leases, leaseKeys.ranker(subCluster), toJson({ ranker: peers.leader }), () => undefined);
+  store.put(
+    BUCKET.leases,
+    leaseKeys.ranker(subCluster),
+    writeStored(RankerLease, { ranker: peers.leader }),
+    () => undefined,
+  );
   const ports: ActorPorts = {
     bus: network.connect({ name: "ranker" }),
     bulk: network.connect({ name: "ranker-bulk" }),
