@@ -313,6 +313,8 @@ export class VirtualCluster extends ActorCluster {
       readonly version?: string;
       /** Costs of a late answer; the first step is at `sloMs`. */
       readonly costs?: string;
+      /** Default: a request. */
+      readonly isJob?: boolean;
     } = {},
   ): Asked {
     const at = this.clock.now();
@@ -325,8 +327,9 @@ export class VirtualCluster extends ActorCluster {
       asked.outcomes.push({ ...readEcho(delivery), at: this.clock.now() });
     });
     const { payload, headers } = echoRequest(value, millis(sloMs));
-    const { units, traceparent, id, version, costs } = options;
+    const { units, traceparent, id, version, costs, isJob } = options;
     const hint = {
+      ...(isJob === true && { [HEADER.job]: "1" }),
       ...(id !== undefined && { [HEADER.messageId]: id }),
       ...(version !== undefined && { [HEADER.version]: version }),
       ...(costs !== undefined && { [HEADER.costs]: costs }),

@@ -90,6 +90,12 @@ export interface InferOptions {
   readonly traceparent?: string;
 }
 
+/** Options of a caller that passes tensors on. */
+export interface TensorOptions extends InferOptions {
+  /** Whether it is a job: it gets accelerator time that no request needs, and is held for ten minutes at most. */
+  readonly isJob?: boolean;
+}
+
 /** The part of a bus that a client uses. Answers arrive below the subject that `newInbox` returns. */
 export type ClientBus = Pick<Bus, "publish" | "subscribe" | "newInbox" | "payloadMax">;
 
@@ -152,7 +158,7 @@ export class TuttiClient {
    *
    * @throws {TuttiError} as a rejection
    */
-  inferTensors(target: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<TensorAnswer> {
+  inferTensors(target: string, inputs: readonly Tensor[], options: TensorOptions = {}): Promise<TensorAnswer> {
     return new Promise((resolve, reject) => {
       const { signal } = options;
       const { call, span } = this.#prepare(target, inputs, options);
@@ -187,7 +193,7 @@ export class TuttiClient {
   #prepare(
     target: string,
     inputs: readonly Tensor[],
-    options: InferOptions,
+    options: TensorOptions,
   ): { readonly call: Call; readonly span: Span | undefined } {
     if (this.#closed) throw new TuttiError("TUTTI_UNAVAILABLE", "the client is closed", { retryable: false });
     if (options.signal?.aborted === true) throw cancelled(options.signal);
@@ -262,7 +268,7 @@ interface HeaderTerms {
 
 function headersOf(
   { form, slo, costs, id }: HeaderTerms,
-  options: InferOptions,
+  options: TensorOptions,
   span: Span | undefined,
 ): Record<string, string> {
   const headers: Record<string, string> = { [HEADER.contentType]: CONTENT[form] };
@@ -272,6 +278,7 @@ function headersOf(
   if (options.version !== undefined) headers[HEADER.version] = options.version;
   if (options.priority !== undefined) headers[HEADER.priority] = String(options.priority);
   if (options.size !== undefined) headers[HEADER.size] = String(options.size);
+  if (options.isJob === true) headers[HEADER.job] = "1";
   if (id !== undefined) headers[HEADER.messageId] = id;
   const context = span?.context ?? parseTraceparent(options.traceparent);
   if (context !== undefined) headers[HEADER.traceparent] = formatTraceparent(context);

@@ -8,7 +8,7 @@ import {
   type PulledItem,
 } from "@tutti/protocol";
 import type { Clock } from "@tutti/ports/clock";
-import { type ActorKey, type GpuId, type Instant, between, bucketOf } from "@tutti/units";
+import { type ActorKey, type GpuId, type Instant, between, bucketOf, isJobThread } from "@tutti/units";
 import { type ActorRuntime, type Catalog, plausible } from "@tutti/actors/runtime";
 import type { BatchRunner } from "./batch-runner.ts";
 import type { ExecutorPorts } from "./executor-ports.ts";
@@ -30,6 +30,8 @@ export interface BatchIntakeOptions {
   readonly runner: BatchRunner;
   /** Most accepted batches per accelerator. */
   readonly acceptedMax: number;
+  /** Whether a latency is to be measured on it. */
+  readonly isProbing: (slot: GpuSlot) => boolean;
 }
 
 /** Accepts dispatched batches, or refuses each with a reason (X1). */
@@ -57,7 +59,7 @@ export class BatchIntake {
 
   /** @param rows - the rows, if they came with the batch */
   #onBatch(batch: BatchDispatched, sender: ActorKey, rows?: readonly PulledItem[]): void {
-    const { clock, slots, catalog, loader, runner, fence, acceptedMax } = this.#options;
+    const { clock, slots, catalog, loader, runner, fence, acceptedMax, isProbing } = this.#options;
     const slot = slots.get(batch.gpu);
     const model = catalog.ofThread(batch.thread);
     const loaded = model === undefined ? undefined : loader.get(model.spec.name);
@@ -67,7 +69,9 @@ export class BatchIntake {
     // Another version of the model may be loaded, with other buckets or smaller batches.
     if (loaded === undefined || !fits(batch, loaded.spec))
       return this.#turnAway(batch, slot, "model-not-loaded", sender);
-    if (slot.accepted >= acceptedMax) return this.#turnAway(batch, slot, "full", sender);
+    // A model that is measured needs an accelerator with nothing to run, and jobs leave none.
+    const isFull = slot.accepted >= acceptedMax || (isJobThread(batch.thread) && isProbing(slot));
+    if (isFull) return this.#turnAway(batch, slot, "full", sender);
     const refusal = fence.admit(batch, clock.now());
     if (refusal !== undefined) return this.#turnAway(batch, slot, refusal, sender);
     runner.accept({ batch, batcher: sender, slot, model: loaded, rows });

@@ -15,6 +15,7 @@ import {
   after,
   before,
   between,
+  isJobThread,
   later,
   micros,
   millis,
@@ -96,7 +97,7 @@ export class BatchRunner {
     const now = this.#now();
     const run = new Run({ batch, batcher, slot, model, at: now });
     this.#runs.set(runKey(batcher, batch.batchId), run);
-    const news = slot.accept(batch.startAt, batch.expectedRun, now);
+    const news = slot.accept(batch, now);
     if (news !== undefined) this.#options.onFreeAt(slot, news);
     if (rows === undefined || !isWhole(batch, rows)) return this.#pull(run);
     run.waiting = 0;
@@ -108,7 +109,7 @@ export class BatchRunner {
     const key = run.batch.ingresses[ingress]!.ingress;
     run.take(ingress, items);
     this.#options.isolatedRuns.pulled(run, key, items);
-    this.#options.shadows.pulled(run, key, items);
+    if (!isJobThread(run.batch.thread)) this.#options.shadows.pulled(run, key, items);
   }
 
   /** Drops all runs without a report: the process ends, and they run elsewhere. */
@@ -198,12 +199,12 @@ export class BatchRunner {
     const failed = this.#push(run, outcomes, { startedAt, finishedAt, took, trace });
     const pushedAt = this.#now();
     if (span !== undefined) endBatchSpan(this.#options.tracer, span, run, { ...ran, pushedAt });
-    this.#computed.note(run, took, between(finishedAt, pushedAt));
+    if (!isJobThread(batch.thread)) this.#computed.note(run, took, between(finishedAt, pushedAt));
     slot.batches++;
     slot.items += run.rows;
     slot.failedItems += failed;
     this.#runs.delete(runKey(run.batcher, batch.batchId));
-    const news = slot.finish(batch.expectedRun, took, finishedAt);
+    const news = slot.finish(batch, took, finishedAt);
     if (news !== undefined) this.#options.onFreeAt(slot, news);
     this.#reportFinished(run, { startedAt, finishedAt, took, failed });
     this.#options.isolatedRuns.ended(run, outcomes);

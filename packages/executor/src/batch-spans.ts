@@ -1,7 +1,7 @@
 /** The spans of a batch: why it started when it did, with which requests, and where its time went. */
 import { type BatchDispatched, threadName } from "@tutti/protocol";
 import { type Span, type SpanContext, type Tracer, parseTraceparent } from "@tutti/ports/telemetry";
-import { type Instant, bucketOf } from "@tutti/units";
+import { type Instant, bucketOf, isJobThread } from "@tutti/units";
 import { formatBatchTrace } from "@tutti/actors/runtime";
 import type { Run } from "./run.ts";
 
@@ -20,7 +20,8 @@ export interface BatchRan {
 export function startBatchSpan(tracer: Tracer, run: Run, ran: BatchRan): Span | undefined {
   if (!tracer.enabled && run.traceparents.length === 0) return undefined;
   const { batch, model } = run;
-  const isWorthIt = ran.error !== undefined || ran.finishedAt > batch.latest + batch.expectedRun;
+  const isLate = !isJobThread(batch.thread) && ran.finishedAt > batch.latest + batch.expectedRun;
+  const isWorthIt = ran.error !== undefined || isLate;
   const links = run.traceparents
     .map(parseTraceparent)
     .filter((context): context is SpanContext => context !== undefined && (isWorthIt || context.sampled));
@@ -30,6 +31,7 @@ export function startBatchSpan(tracer: Tracer, run: Run, ran: BatchRan): Span | 
     links,
     attributes: {
       "tutti.model": threadName(model.spec, bucketOf(batch.thread)),
+      "tutti.jobs": isJobThread(batch.thread) ? true : undefined,
       "tutti.batch": batch.batchId,
       "tutti.batch_size": run.rows,
       "tutti.gpu": batch.gpu,

@@ -18,8 +18,8 @@ export function executorFigures(
     batches += slot.batches;
     items += slot.items;
     failedItems += slot.failedItems;
-    const { busyUs, accepted, refusedBatches: refused } = slot;
-    return { gpu: slot.gpu, figures: { busyUs, batches: slot.batches, items: slot.items, accepted, refused } };
+    const { busyUs, jobsUs, accepted, refusedBatches: refused } = slot;
+    return { gpu: slot.gpu, figures: { busyUs, jobsUs, batches: slot.batches, items: slot.items, accepted, refused } };
   });
   const perThread = threads.length === 0 ? {} : { perThread: joined(threads) };
   return { figures: { batches, items, failedItems, models, epoch, ...more }, perGpu, ...perThread };

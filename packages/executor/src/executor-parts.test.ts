@@ -1,7 +1,18 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { BatchDispatched, ModelSpec, Tensor } from "@tutti/protocol";
-import { type GpuId, type Instant, type ThreadId, actorKey, between, instant, micros } from "@tutti/units";
+import {
+  ALWAYS,
+  type GpuId,
+  type Instant,
+  type ThreadId,
+  actorKey,
+  between,
+  instant,
+  jobThreadOf,
+  micros,
+  threadId,
+} from "@tutti/units";
 import type { Engine } from "@tutti/ports/engine";
 import { BatchBuffer, rowOfOutput } from "./batch-buffer.ts";
 import { Fence } from "./fence.ts";
@@ -99,23 +110,40 @@ test("one batch per grant, and nothing of an older epoch, term or sequence, nor 
   expect(fence.admit(dispatched({ grantSeq: 1, gpu: 1 as GpuId, epoch: 8 }), now)).toBeUndefined();
 });
 
+const THREAD = threadId(1, 0);
+const run = (startAt: Instant, us: number, thread = THREAD) => ({ startAt, expectedRun: micros(us), thread });
+
 test("the ranker is told when an accelerator will be free at another time than planned, and only then", () => {
   const slot = new GpuSlot(0 as GpuId, {} as Engine);
   const at = (us: number): Instant => instant(1_000_000 + us);
-  expect(slot.accept(at(100), micros(5_000), at(0))).toBeUndefined();
-  expect(slot.accept(at(5_100), micros(5_000), at(4_000))).toBeUndefined();
-  expect(slot.finish(micros(5_000), micros(4_990), at(5_050))).toBeUndefined();
-  expect(slot.finish(micros(5_000), micros(3_000), at(8_050))).toBe(at(8_050));
-  expect(slot.accept(at(8_000), micros(5_000), at(9_000))).toBe(at(14_000));
+  expect(slot.accept(run(at(100), 5_000), at(0))).toBeUndefined();
+  expect(slot.accept(run(at(5_100), 5_000), at(4_000))).toBeUndefined();
+  expect(slot.finish(run(ALWAYS, 5_000), micros(4_990), at(5_050))).toBeUndefined();
+  expect(slot.finish(run(ALWAYS, 5_000), micros(3_000), at(8_050))).toBe(at(8_050));
+  expect(slot.accept(run(at(8_000), 5_000), at(9_000))).toBe(at(14_000));
   expect(slot.freeAt(at(9_500))).toBe(at(14_000));
 });
 
 test("an accelerator whose runs are overdue and that takes no more is free for nobody before a run could have passed, or one ends", () => {
   const slot = new GpuSlot(0 as GpuId, {} as Engine);
   const at = (us: number): Instant => instant(1_000_000 + us);
-  for (let i = 0; i < 4; i++) slot.accept(at(0), micros(300), at(0));
+  for (let i = 0; i < 4; i++) slot.accept(run(at(0), 300), at(0));
   const [now, lead] = [at(1_300), micros(1_000)];
   expect(between(now, slot.freeAt(now))).toBeLessThan(lead); // It would be granted at once.
   expect(slot.turnAway(now, lead, micros(300))).toBe(at(2_600));
-  expect(slot.finish(micros(300), micros(1_350), at(1_350))).toBe(at(2_250));
+  expect(slot.finish(run(ALWAYS, 300), micros(1_350), at(1_350))).toBe(at(2_250));
+});
+
+test("an accelerator that only jobs use is idle for requests, and their time is counted apart", () => {
+  const slot = new GpuSlot(0 as GpuId, {} as Engine);
+  const at = (us: number): Instant => instant(1_000_000 + us);
+  const jobs = run(at(0), 300, jobThreadOf(THREAD));
+  slot.accept(jobs, at(0));
+  expect([slot.isIdle, slot.isIdleForRequests]).toEqual([false, true]);
+  slot.accept(run(at(300), 500), at(100));
+  expect(slot.isIdleForRequests).toBe(false);
+  slot.finish(jobs, micros(310), at(310));
+  expect([slot.isIdleForRequests, slot.busyUs, slot.jobsUs]).toEqual([false, 310, 310]);
+  slot.finish(run(at(300), 500), micros(500), at(810));
+  expect([slot.isIdle, slot.isIdleForRequests, slot.busyUs, slot.jobsUs]).toEqual([true, true, 810, 310]);
 });

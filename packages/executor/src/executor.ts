@@ -96,7 +96,7 @@ class Executor implements Actor {
     this.#runtime = new ActorRuntime(ports, config, {
       role: "executor",
       listensTo: ["ingress", "ranker"],
-      beat: () => ({ gpus: this.#rankerLink.states() }),
+      beat: () => ({ gpus: this.#rankerLink.states(), takesJobs: true }),
       stats: () => this.#stats(),
       onBeat: (peer) => this.#rankerLink.hearBeat(peer),
       onLost: (peer) => peer.role === "ingress" && ports.data.forget(peer.key),
@@ -206,6 +206,7 @@ class Executor implements Actor {
       ...{ catalog: this.#catalog, loader: this.#loader, runner: this.#runner },
       ...{ slots: this.#slots, fence: this.#fence, rankerLink: this.#rankerLink },
       acceptedMax: this.#config.acceptedMax ?? ACCEPTED_MOST,
+      isProbing: (slot) => this.#prober.waitsFor(slot),
     });
   }
 

@@ -1,10 +1,25 @@
 import type { Engine } from "@tutti/ports/engine";
-import { type GpuId, type Instant, type Micros, ALWAYS, after, between, later, micros, millis } from "@tutti/units";
+import type { BatchDispatched } from "@tutti/protocol";
+import {
+  type GpuId,
+  type Instant,
+  type Micros,
+  ALWAYS,
+  after,
+  between,
+  isJobThread,
+  later,
+  micros,
+  millis,
+} from "@tutti/units";
 
 /** Differences below this are not worth a message to the ranker. */
 const NEWS_US = 250;
 /** How long an accelerator that refused a batch is not offered again. */
 const TURNED_AWAY_FOR = millis(1);
+
+/** The plan of a batch. */
+type PlannedRun = Pick<BatchDispatched, "startAt" | "expectedRun" | "thread">;
 
 /** One accelerator of this executor: its engine, and the estimate of when it will be free. */
 export class GpuSlot {
@@ -12,7 +27,11 @@ export class GpuSlot {
   readonly engine: Engine;
   /** Accepted batches that have not finished: pulling, queued or running. */
   accepted = 0;
+  /** Those of them that are of jobs. */
+  #acceptedJobs = 0;
   busyUs = 0;
+  /** The part of it that was for jobs. */
+  jobsUs = 0;
   batches = 0;
   items = 0;
   failedItems = 0;
@@ -35,6 +54,11 @@ export class GpuSlot {
     return this.accepted === 0 && !this.#isOccupied;
   }
 
+  /** Whether no request has it: jobs leave it to requests. */
+  get isIdleForRequests(): boolean {
+    return this.accepted === this.#acceptedJobs && !this.#isOccupied;
+  }
+
   /**
    * When the accelerator will be free. An overdue run is assumed to last as long again: a hanging one would otherwise
    * look free, and be granted, with every heartbeat.
@@ -46,10 +70,11 @@ export class GpuSlot {
   }
 
   /** @returns the projected end if it differs from the plan, so that the ranker should hear of it */
-  accept(startAt: Instant, expectedRun: Micros, now: Instant): Instant | undefined {
+  accept({ startAt, expectedRun, thread }: PlannedRun, now: Instant): Instant | undefined {
     this.#lastUse = now;
     const start = later(later(now, startAt), this.accepted > 0 ? this.#projectedEnd : ALWAYS);
     this.accepted++;
+    if (isJobThread(thread)) this.#acceptedJobs++;
     this.#expectedUs += expectedRun;
     this.#projectedEnd = after(start, expectedRun);
     this.#believedEnd = after(startAt, expectedRun);
@@ -57,9 +82,13 @@ export class GpuSlot {
   }
 
   /** Ends a batch that is done or did not run. @returns the new free time if the ranker should hear of it */
-  finish(expectedRun: Micros, run: Micros, now: Instant): Instant | undefined {
+  finish({ expectedRun, thread }: PlannedRun, run: Micros, now: Instant): Instant | undefined {
     this.accepted--;
     this.busyUs += run;
+    if (isJobThread(thread)) {
+      this.#acceptedJobs--;
+      this.jobsUs += run;
+    }
     this.#expectedUs -= expectedRun;
     this.#projectedEnd = after(now, this.#expectedUs as Micros);
     return this.#news();

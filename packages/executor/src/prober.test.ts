@@ -2,7 +2,7 @@ import { beforeEach, expect, test } from "vitest";
 import { VirtualClock } from "@tutti/ports/clock";
 import type { Engine } from "@tutti/ports/engine";
 import type { ModelSpec, ProfileMeasured } from "@tutti/protocol";
-import { type GpuId, after, actorKey, micros, millis, seconds } from "@tutti/units";
+import { type GpuId, after, actorKey, micros, millis, seconds, threadId } from "@tutti/units";
 import { GpuSlot } from "./gpu-slot.ts";
 import { Prober } from "./prober.ts";
 
@@ -56,8 +56,9 @@ function measure(
     },
   });
   if (isServing) {
-    slot.accept(clock.now(), micros(1), clock.now());
-    slot.finish(micros(1), micros(1), clock.now());
+    const run = { startAt: clock.now(), expectedRun: micros(1), thread: threadId(1, 0) };
+    slot.accept(run, clock.now());
+    slot.finish(run, micros(1), clock.now());
   }
   prober.want(
     {

@@ -59,6 +59,11 @@ export class Prober {
     this.#next();
   }
 
+  /** Whether it waits for time on an accelerator, which goes before jobs. */
+  waitsFor(slot: GpuSlot): boolean {
+    return this.#queue[0]?.slot === slot;
+  }
+
   stop(): void {
     this.#queue.length = 0;
     this.#alarm.clear();

@@ -125,7 +125,7 @@ export class RankerLink {
       grantSeq: fence.sequence(slot.gpu),
       subCluster: this.#subCluster,
       serving: serving(),
-      idle: slot.isIdle,
+      idle: slot.isIdleForRequests,
       type: slot.engine.type,
     }));
   }

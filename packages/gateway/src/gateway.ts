@@ -340,6 +340,7 @@ class Gateway {
     clusterMetrics(registry, {
       models: () => [...this.#catalog.models()], // as actors name them: a family by its own name
       totalsOf: (model) => figures.models.get(model),
+      jobsOf: (model) => figures.jobs.get(model),
       parts: (kind) => figures.parts.ofKind(kind),
       ownOf: (model) => this.#own.of(model),
       gpus: () => figures.gpus,

@@ -47,15 +47,16 @@ export function checkNames({ target, app }: { readonly target: string; readonly 
  */
 export function checkRoom(
   pending: PendingRequests,
-  { app, appId }: Pick<PendingRequest, "app" | "appId">,
+  { app, account, isJob }: Pick<PendingRequest, "app" | "account" | "isJob">,
   bytes: number,
 ): void {
-  const limit = pending.limitReached(appId, bytes);
+  const limit = pending.limitReached(account, bytes);
   if (limit === undefined) return;
+  const whose = isJob ? "and jobs, as" : `of "${app}" as`;
   const text = {
     requestsMax: `this ingress holds ${pending.size} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
     bytesMax: `this ingress holds ${pending.bytes} bytes of inputs and takes no more for now (INGRESS_BYTES_MAX)`,
-    appRequestsMax: `this ingress holds as many requests of "${app}" as it takes of one application (APP_REQUESTS_MAX)`,
+    appRequestsMax: `this ingress holds as many ${whose} it takes of one application (APP_REQUESTS_MAX)`,
     appBytesMax: `this ingress holds as many bytes of inputs of "${app}" as it takes of one application (APP_BYTES_MAX)`,
   }[limit];
   throw new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
@@ -130,7 +131,12 @@ type Timing = Pick<PendingRequest, "deadline" | "slo"> & Partial<Pick<PendingReq
  *
  * @throws {TuttiError} INVALID_INPUT
  */
-export function readTiming(delivery: Delivery, standard: Micros, arrivedAt: Instant): Timing {
+export function readTiming(
+  delivery: Delivery,
+  standard: Micros,
+  arrivedAt: Instant,
+  farthest: number = SLO_US_MAX,
+): Timing {
   const costs = readCosts(delivery);
   if (costs !== undefined) return { deadline: instant(arrivedAt + costs[0]!.after), slo: costs[0]!.after, costs };
   const sloText = delivery.header(HEADER.slo);
@@ -142,7 +148,7 @@ export function readTiming(delivery: Delivery, standard: Micros, arrivedAt: Inst
         "TUTTI_INVALID_INPUT",
         `${HEADER.deadline} "${shown(deadlineText)}" is not a moment in milliseconds since 1970`,
       );
-    if (deadline - arrivedAt > SLO_US_MAX) throw tooFar();
+    if (deadline - arrivedAt > farthest) throw tooFar();
     return { deadline: instant(deadline), slo: micros(Math.max(0, deadline - arrivedAt)) };
   }
   const slo = sloText === undefined ? standard : parseDuration(sloText);
@@ -151,7 +157,7 @@ export function readTiming(delivery: Delivery, standard: Micros, arrivedAt: Inst
       "TUTTI_INVALID_INPUT",
       `${HEADER.slo} "${shown(sloText ?? "")}" is not a duration above zero such as 25ms or 1.5s`,
     );
-  if (slo > SLO_US_MAX) throw tooFar();
+  if (slo > farthest) throw tooFar();
   return { deadline: instant(arrivedAt + slo), slo };
 }
 

@@ -84,7 +84,7 @@ export class ArrivalStreams {
       lane.lease = lease;
       lane.arrivalSeq = 0;
     }
-    if (held.onSettled === undefined) lane.usedAt = held.arrivedAt;
+    if (held.onSettled === undefined && !held.isJob) lane.usedAt = held.arrivedAt;
     held.arrivalSeq = ++lane.arrivalSeq;
     held.toldTerm = lane.lease.term;
     this.#tell(lane, held);
@@ -152,20 +152,20 @@ export class ArrivalStreams {
 
   /**
    * A pull was refused because its batcher did not know our secret, and the batch runs without the request. The batcher
-   * gets the secret again, and the request is sent again, once.
+   * gets the secret again, and the request is sent again: once, a job each time.
    */
   refused(held: PendingRequest, batcher: ActorKey): void {
     const lane = this.#lanes.get(held.thread);
-    if (lane?.lease.batcher !== batcher || held.executor !== 0 || held.isToldAgain) return;
+    if (lane?.lease.batcher !== batcher || held.executor !== 0 || (held.isToldAgain && !held.isJob)) return;
     traceFailover(held, this.#now(), "told again", "its batcher did not know this ingress, and its pull was refused");
     this.introduce(batcher);
     this.#tellAnew(held, lane);
   }
 
-  /** The row came too late for its batch, which ran without it: the request is sent again, once. */
+  /** The row came too late for its batch, which ran without it: the request is sent again, once; a job each time. */
   notRun(held: PendingRequest): void {
     const lane = this.#lanes.get(held.thread);
-    if (lane === undefined || held.isToldAgain) return;
+    if (lane === undefined || (held.isToldAgain && !held.isJob)) return;
     traceFailover(held, this.#now(), "told again", "its row came too late for its batch, which ran without it");
     this.#tellAnew(held, lane);
   }

@@ -9,7 +9,9 @@ import {
 import { SlidingHistogram } from "@tutti/profile";
 import { type Instant, type ThreadId, between, seconds } from "@tutti/units";
 import type { PendingRequest } from "./pending-request.ts";
+import { JobFigures } from "./job-figures.ts";
 import { PartFigures, type PartId } from "./part-figures.ts";
+import { countRefusal, refusals } from "./refusal-counts.ts";
 import { RequestSampler } from "./request-sampler.ts";
 
 /** Window of the latencies of a model's answers, which covers the last five to ten seconds. */
@@ -49,6 +51,7 @@ export class IngressFigures {
   readonly sampler = new RequestSampler();
   /** Figures of variants, pipelines and stages. */
   readonly parts = new PartFigures();
+  readonly jobs = new JobFigures();
   readonly #models = new Map<ThreadId, { readonly name: string; readonly figures: ModelFigures }>();
 
   /** Counts an accepted request; each is settled once. */
@@ -64,7 +67,7 @@ export class IngressFigures {
     const model = this.#of(spec);
     if (model === undefined) return;
     model.offered++;
-    count(model.refused, code);
+    countRefusal(model.refused, code);
   }
 
   /** Counts the outcome of a request to a pipeline; its stages count for their models alone. */
@@ -78,7 +81,7 @@ export class IngressFigures {
     this.parts.offered(part);
     if (error !== undefined) {
       this.parts.refused(part, error.code);
-      return void count(this.refused, error.code);
+      return void countRefusal(this.refused, error.code);
     }
     const late = now > timing.deadline;
     const latencyUs = between(timing.arrivedAt, now);
@@ -92,12 +95,12 @@ export class IngressFigures {
   refuseAtTheDoor(error: TuttiError, spec: ModelSpec | undefined, now: Instant): void {
     const { code } = error;
     this.sampler.refused(error, spec, now);
-    count(this.refused, code);
+    countRefusal(this.refused, code);
     if (spec !== undefined) this.#refuseVariant(code, spec);
     const model = spec === undefined ? undefined : this.#of(spec);
     if (model === undefined) return;
     model.offered++;
-    count(model.refused, code);
+    countRefusal(model.refused, code);
   }
 
   /** Counts a variant's request that was refused before it was accepted. */
@@ -116,8 +119,8 @@ export class IngressFigures {
     const model = this.#models.get(threadOf(held.model.spec, 0))?.figures;
     if (error !== undefined) {
       this.sampler.refused(error, held.model.spec, now);
-      if (held.ticket?.isStage !== true) count(this.refused, error.code);
-      if (model !== undefined) count(model.refused, error.code);
+      if (held.ticket?.isStage !== true) countRefusal(this.refused, error.code);
+      if (model !== undefined) countRefusal(model.refused, error.code);
       return;
     }
     const latency = between(held.arrivedAt, now);
@@ -132,6 +135,7 @@ export class IngressFigures {
 
   forget(spec: ModelSpec): void {
     this.#models.delete(threadOf(spec, 0));
+    this.jobs.forget(spec);
     if (spec.family !== undefined) this.parts.forget(spec.name);
   }
 
@@ -162,8 +166,9 @@ export class IngressFigures {
     readonly pipelineInstances: number;
     /** Models that had their warm-up. */
     readonly warmModels: number;
-  }): Pick<StatsReported, "figures" | "perThread" | "perPart"> {
+  }): Pick<StatsReported, "figures" | "perThread" | "perJobThread" | "perPart"> {
     const { at, ...gauges } = now;
+    const { figures: ofJobs, ...jobs } = this.jobs.report();
     const figures: Record<string, number> = {
       requests: this.requests,
       ok: this.ok,
@@ -173,6 +178,7 @@ export class IngressFigures {
       undeliverable: this.undeliverable,
       latencyUs: this.latencyUs,
       ...gauges,
+      ...ofJobs,
       ...refusals(this.refused),
     };
     const perThread = [...this.#models].map(([thread, { name, figures: own }]) => ({
@@ -181,7 +187,7 @@ export class IngressFigures {
       figures: own.report(at),
     }));
     const perPart = this.parts.report();
-    return { figures, perThread, ...(perPart.length > 0 && { perPart }) };
+    return { figures, perThread, ...jobs, ...(perPart.length > 0 && { perPart }) };
   }
 }
 
@@ -190,17 +196,3 @@ const variantOf = (name: string, { family }: { readonly family: string }): PartI
   of: family,
   name,
 });
-
-const count = (refused: Map<ErrorCode, number>, code: ErrorCode): unknown =>
-  refused.set(code, (refused.get(code) ?? 0) + 1);
-
-function refusals(refused: ReadonlyMap<ErrorCode, number>): Record<string, number> {
-  const figures: Record<string, number> = {};
-  let sum = 0;
-  for (const [code, times] of refused) {
-    figures[`refused.${code}`] = times;
-    sum += times;
-  }
-  figures["refused"] = sum;
-  return figures;
-}

@@ -39,6 +39,7 @@ import { PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import type { IngressConfig, IngressPorts } from "./ingress-ports.ts";
 import { ArrivalStreams } from "./arrival-streams.ts";
+import { checkTakesJobs } from "./job-admission.ts";
 import { localIngress } from "./local-ingress.ts";
 import { PipelineRunner } from "./pipelines/pipeline-runner.ts";
 import { Shedding } from "./shedding.ts";
@@ -207,6 +208,8 @@ class Ingress implements Actor {
       figures: this.#figures,
       pipelines: this.#pipelines,
       respond: () => this.#respondNow(),
+      isLeaving: () => this.#leaving,
+      takesJobs: (model) => checkTakesJobs(this.#runtime, model),
       onAccepted: (request, lease) => this.#settlement.hold(request, lease),
       onTurnedAway: () => this.#endIfDrained(),
     });
@@ -299,10 +302,11 @@ class Ingress implements Actor {
 
   /**
    * T9: later requests go to others of the queue group. Requests that the server has already sent here are taken, and
-   * all of them are answered.
+   * all of them are answered. Jobs are refused, since they would keep the process for minutes.
    */
   drain(done: () => void): void {
     this.#leaving = true;
+    this.#settlement.giveJobsBack();
     if (this.#ports.local !== undefined) this.#ports.local.ingress = undefined;
     const finish = (): void => {
       this.#drained = undefined;

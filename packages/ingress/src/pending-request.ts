@@ -17,6 +17,8 @@ import type { Form } from "@tutti/wire";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 
 const NO_ROW = new Uint8Array(0);
+/** No application has this number: theirs have 32 bits. */
+const JOBS_ACCOUNT = -1;
 
 /**
  * One request from its arrival to its one outcome, which the ingress alone decides (T1). Checks, refusals, spans,
@@ -44,6 +46,8 @@ export class PendingRequest {
   /** Whether its answer names the version, in a header that other answers would pay for too. */
   isVersioned = false;
   priority = 0;
+  /** Whether it is a job (docs/algorithms.md, A13): it gets time that no request needs. */
+  isJob = false;
   /** The publisher's deadline; the planned end of its stage for a stage's request. */
   deadline: Instant = ALWAYS;
   slo: Micros = micros(0);
@@ -103,6 +107,10 @@ export class PendingRequest {
     this.ticket = asked.ticket;
   }
 
+  /** Number under which its room is counted: jobs share that of one application, and leave the rest to requests. */
+  get account(): number {
+    return this.isJob ? JOBS_ACCOUNT : this.appId;
+  }
   /** SLO of the last step of its costs, until which an answer is worth something. */
   get lastSlo(): Micros {
     return this.costs?.at(-1)?.after ?? this.slo;

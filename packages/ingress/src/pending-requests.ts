@@ -30,7 +30,7 @@ export class PendingRequests {
   readonly #freeSlots: number[] = [];
   readonly #timers: IndexedHeap;
   readonly #limits: PendingLimits;
-  /** Totals of each application that has requests. */
+  /** Totals of each application that has requests, and of all jobs. */
   readonly #byApp = new Map<number, { requests: number; bytes: number }>();
   /** Bodies that are being read count as the requests that they will become. */
   #count = 0;
@@ -48,31 +48,31 @@ export class PendingRequests {
     return this.#timers.topPriority as Instant;
   }
   /** The limit that one more request of so many bytes would break; undefined: it fits. */
-  limitReached(appId: number, bytes: number): keyof PendingLimits | undefined {
+  limitReached(account: number, bytes: number): keyof PendingLimits | undefined {
     const { requestsMax, bytesMax, appRequestsMax, appBytesMax } = this.#limits;
     if (this.#count >= requestsMax) return "requestsMax";
     if (this.bytes + bytes > bytesMax) return "bytesMax";
-    const app = this.#byApp.get(appId);
+    const app = this.#byApp.get(account);
     if ((app?.requests ?? 0) >= appRequestsMax) return "appRequestsMax";
     return (app?.bytes ?? 0) + bytes > appBytesMax ? "appBytesMax" : undefined;
   }
   /** Reserves room for a body that is being read and was found to fit, until `release`. */
-  reserve(appId: number, bytes: number): void {
+  reserve(account: number, bytes: number): void {
     this.#count++;
     this.bytes += bytes;
-    const app = this.#byApp.get(appId);
-    if (app === undefined) this.#byApp.set(appId, { requests: 1, bytes });
+    const app = this.#byApp.get(account);
+    if (app === undefined) this.#byApp.set(account, { requests: 1, bytes });
     else {
       app.requests++;
       app.bytes += bytes;
     }
   }
-  release(appId: number, bytes: number): void {
+  release(account: number, bytes: number): void {
     this.#count--;
     this.bytes -= bytes;
-    const app = this.#byApp.get(appId)!;
+    const app = this.#byApp.get(account)!;
     app.bytes -= bytes;
-    if (--app.requests === 0) this.#byApp.delete(appId);
+    if (--app.requests === 0) this.#byApp.delete(account);
   }
   get(seq: number): PendingRequest | undefined {
     const slot = this.#index.get(SELF, seq);
@@ -97,7 +97,7 @@ export class PendingRequests {
     this.#index.put(SELF, held.seq, held.slot);
     this.#size++;
     this.#timers.set(held.slot, timerAt);
-    this.reserve(held.appId, held.row.byteLength);
+    this.reserve(held.account, held.row.byteLength);
   }
 
   remove(held: PendingRequest): void {
@@ -107,7 +107,7 @@ export class PendingRequests {
     this.#bySlot[held.slot] = undefined;
     this.#freeSlots.push(held.slot);
     this.#timers.remove(held.slot);
-    this.release(held.appId, held.row.byteLength);
+    this.release(held.account, held.row.byteLength);
   }
 
   /** Gives a request a new number. Messages that still name the old one find nothing. */

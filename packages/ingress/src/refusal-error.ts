@@ -23,6 +23,7 @@ export function refusalError(
   const least =
     feasible > 0 && Number.isFinite(feasible) ? `; at least ${formatDuration(feasible)} would have been feasible` : "";
   const again = { retryable: true, retryAfterMs: retryAfterMs(held.slo, keep) };
+  if (held.isJob) return jobRefusalError(held, code, feasible);
   if (code === "TUTTI_DEADLINE_INFEASIBLE")
     return new TuttiError(
       code,
@@ -37,3 +38,16 @@ export function refusalError(
     );
   return new TuttiError(code, `"${name}" could not be served now`);
 }
+
+/** A job may always be sent again: accelerators may have time later, and models with short SLOs may go. */
+function jobRefusalError(held: PendingRequest, code: ReturnType<typeof codeOfNumber>, feasible: Micros): TuttiError {
+  const name = held.model.spec.name;
+  const text =
+    code !== "TUTTI_DEADLINE_INFEASIBLE"
+      ? `"${name}" has as many jobs queued as it takes`
+      : feasible > 0
+        ? `the requests of ${held.timeText} left no accelerator time for this job of "${name}"`
+        : `a job of "${name}" runs longer than requests beside it can wait (docs/algorithms.md, A13)`;
+  return new TuttiError(code, text, { retryable: true, retryAfterMs: JOB_RETRY_MS });
+}
+const JOB_RETRY_MS = 1_000;

@@ -4,7 +4,7 @@ import type { Clock } from "@tutti/ports/clock";
 import type { Decoded, Decoder } from "@tutti/ports/decode";
 import { HEADER, REQUEST_BYTES_MAX, TuttiError, threadOf } from "@tutti/protocol";
 import { type Logger, type Tracer, formatTraceparent } from "@tutti/ports/telemetry";
-import type { Micros } from "@tutti/units";
+import { type Micros, jobThreadOf } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
 import {
   type Catalog,
@@ -28,6 +28,7 @@ import type { Answers } from "./answers.ts";
 import { type CancellationHandler, cancelledError } from "./cancellation-handler.ts";
 import { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
+import { holdNoLonger, leavingError } from "./job-admission.ts";
 import { type ColdStarts, parkedError } from "./cold-starts.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
 import type { PipelineRunner } from "./pipelines/pipeline-runner.ts";
@@ -56,6 +57,10 @@ export interface RequestIntakeOptions {
   readonly pipelines: PipelineRunner | undefined;
   /** @param lease - of its model, as it was when the request came */
   readonly onAccepted: (request: PendingRequest, lease: ModelLease) => void;
+  /** Whether the ingress is being drained. */
+  readonly isLeaving: () => boolean;
+  /** @throws {TuttiError} NOT_READY if the cluster takes no jobs for the model now */
+  readonly takesJobs: (model: CatalogModel) => void;
   /** A request has left the intake without being accepted. */
   readonly onTurnedAway: () => void;
 }
@@ -130,34 +135,45 @@ export class RequestIntake {
     const { target } = request;
     const { model, isVersioned } = this.#options.versions.resolve({ target, version: source.version, id: source.id });
     request.model = model;
+    if (source.isJob) this.#admitJob(request);
     request.isVersioned = isVersioned;
     if (isVersioned) request.span?.set({ "tutti.version": model.spec.version });
     request.priority = source.priority();
     // The overload of a model with a single bucket is known before the body is read.
-    const refusal = model.spec.buckets.length === 1 ? this.#overShare(request, 0) : undefined;
+    const refusal = model.spec.buckets.length === 1 && !request.isJob ? this.#overShare(request, 0) : undefined;
     if (refusal !== undefined) {
       this.#sample(request, model.spec.slo);
       return this.#shed(refusal, request);
     }
     source.readTerms(request);
+    if (request.isJob) holdNoLonger(request);
     this.#sample(request, request.slo);
     this.#read(request, source);
+  }
+
+  /** @throws {TuttiError} NOT_READY */
+  #admitJob(request: PendingRequest): void {
+    const { figures, takesJobs } = this.#options;
+    request.isJob = true;
+    figures.requests--;
+    request.span?.set({ "tutti.job": true });
+    takesJobs(request.model);
   }
 
   /** @throws {TuttiError} OVERLOADED, or the fault of a decoder */
   #read(request: PendingRequest, body: RequestBody): void {
     const { pending, cancels, decoder } = this.#options;
-    const { reply, app, appId, ticket } = request;
+    const { reply, app, account, ticket } = request;
     const { byteLength } = body;
     checkRoom(pending, request, byteLength);
     let isRead = false;
     const endReading = (): void => {
       isRead = true;
       this.decoding--;
-      pending.release(appId, byteLength);
+      pending.release(account, byteLength);
     };
     this.decoding++;
-    pending.reserve(appId, byteLength);
+    pending.reserve(account, byteLength);
     try {
       body.decode(request, decoder, (outcome) => {
         endReading();
@@ -179,6 +195,7 @@ export class RequestIntake {
     const { model, slo, span } = request;
     const { row, bucket, id, units } = decoded;
     try {
+      if (request.isJob && this.#options.isLeaving()) throw leavingError();
       const lease = model.lease;
       if (lease === undefined)
         throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
@@ -186,10 +203,11 @@ export class RequestIntake {
       if (coldStart > 0) this.#wake(request, coldStart);
       checkFeasible(request, decoded, clock.now(), reserve(respond(), slo));
       request.wanted = checkWanted(decoded.wanted ?? request.wanted, model);
-      const refusal = model.spec.buckets.length > 1 ? this.#overShare(request, bucket) : undefined;
+      const refusal = model.spec.buckets.length > 1 && !request.isJob ? this.#overShare(request, bucket) : undefined;
       if (refusal !== undefined) return this.#shed(refusal, request);
       checkRoom(pending, request, row.byteLength);
-      request.thread = threadOf(model.spec, bucket);
+      const thread = threadOf(model.spec, bucket);
+      request.thread = request.isJob ? jobThreadOf(thread) : thread;
       request.publisherId = id;
       request.row = row;
       if (!(request.units > 0)) request.units = units;
@@ -209,8 +227,8 @@ export class RequestIntake {
     this.#options.coldStarts.want(model);
   }
 
-  #sample({ onSettled, model, app, arrivedAt }: PendingRequest, slo: Micros): void {
-    if (onSettled === undefined) this.#options.figures.sampler.arrived(model.spec, app, slo, arrivedAt);
+  #sample({ onSettled, model, app, arrivedAt, isJob }: PendingRequest, slo: Micros): void {
+    if (onSettled === undefined && !isJob) this.#options.figures.sampler.arrived(model.spec, app, slo, arrivedAt);
   }
 
   #overShare(request: PendingRequest, bucket: number): TuttiError | undefined {
@@ -240,9 +258,14 @@ export class RequestIntake {
     this.#turnedAway(error, request, model);
   }
 
-  #turnedAway(error: TuttiError, { span, onSettled, ticket }: PendingRequest, model: CatalogModel | undefined): void {
+  #turnedAway(
+    error: TuttiError,
+    { span, onSettled, ticket, isJob }: PendingRequest,
+    model: CatalogModel | undefined,
+  ): void {
     const { figures, clock, onTurnedAway } = this.#options;
-    if (ticket?.isStage === true) {
+    if (isJob) figures.jobs.refuseAtTheDoor(error, model?.spec);
+    else if (ticket?.isStage === true) {
       if (model !== undefined) figures.refuseStage(error.code, model.spec);
     } else if (onSettled === undefined) figures.refuseAtTheDoor(error, model?.spec, clock.now());
     else onSettled();

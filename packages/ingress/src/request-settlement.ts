@@ -12,6 +12,7 @@ import type { IngressFigures } from "./ingress-figures.ts";
 import type { ColdStarts } from "./cold-starts.ts";
 import type { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
+import { leavingError } from "./job-admission.ts";
 import { refusalError } from "./refusal-error.ts";
 import { endRequestSpan, traceAccepted } from "./request-spans.ts";
 import type { Shedding } from "./shedding.ts";
@@ -53,7 +54,8 @@ export class RequestSettlement {
   hold(request: PendingRequest, lease: ModelLease): void {
     const { pending, arrivalStreams, catalog, cancels, figures, appNames, clock, timerLate } = this.#options;
     const { model, app, lastDeadline, onSettled, ticket, span } = request;
-    if (onSettled === undefined) {
+    if (request.isJob) figures.jobs.accept(model.spec);
+    else if (onSettled === undefined) {
       figures.accept(model.spec);
       appNames.note(app);
     }
@@ -81,11 +83,21 @@ export class RequestSettlement {
     pending.remove(held);
     cancels.release(held);
     const error = this.#answer(held, outcome);
-    if (held.onSettled === undefined) figures.settle(held, error, now);
+    if (held.isJob) figures.jobs.settle(held, error, now);
+    else if (held.onSettled === undefined) figures.settle(held, error, now);
     else held.onSettled();
     if (held.span !== undefined) endRequestSpan(tracer, held, { error, heardAt: now, now: clock.now(), results });
     held.ticket?.outcome(error ?? outcome);
     onEnded();
+  }
+
+  /** The ingress leaves, and can't wait until there is time for its jobs: whoever sent them sends them again. */
+  giveJobsBack(): void {
+    for (const held of this.#options.pending.values()) {
+      if (!held.isJob) continue;
+      if (held.executor === 0) this.#options.arrivalStreams.withdraw(held);
+      this.settle(held, leavingError());
+    }
   }
 
   close(): void {

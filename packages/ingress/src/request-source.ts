@@ -6,6 +6,7 @@ import { instant } from "@tutti/units";
 import { fillRow } from "@tutti/wire";
 import type { LocalRequest } from "@tutti/actors/runtime";
 import { readForm, readPriority, readSizeHint, readTiming, readWanted } from "./admission.ts";
+import { JOB_HELD_FOR, readIsJob } from "./job-admission.ts";
 import type { PendingRequest } from "./pending-request.ts";
 
 /** A body that becomes a row. */
@@ -15,11 +16,12 @@ export interface RequestBody {
   decode(request: PendingRequest, decoder: Decoder, done: (outcome: Decoded | Error) => void): void;
 }
 
-/** The priority is read alone, because in an overload most requests are refused by model, application and priority. */
+/** Priority and kind are read alone: in an overload most requests are refused by these, their model and application. */
 export interface RequestSource extends RequestBody {
   /** A retry with the same id goes to the same version. */
   readonly id: string;
   readonly version: string | undefined;
+  readonly isJob: boolean;
   /** @throws {TuttiError} INVALID_INPUT */
   priority(): number;
   /** Sets all terms but the priority. @throws {TuttiError} INVALID_INPUT */
@@ -48,12 +50,14 @@ export class EncodedBody implements RequestBody {
 /** A publisher's message. */
 export class MessageSource extends EncodedBody implements RequestSource {
   readonly id: string;
+  readonly isJob: boolean;
   readonly #delivery: Delivery;
 
   constructor(delivery: Delivery, reply: string) {
     super(delivery.payload);
     this.#delivery = delivery;
     this.id = delivery.header(HEADER.messageId) ?? reply;
+    this.isJob = readIsJob(delivery);
   }
   get version(): string | undefined {
     return this.#delivery.header(HEADER.version);
@@ -63,7 +67,9 @@ export class MessageSource extends EncodedBody implements RequestSource {
   }
   readTerms(request: PendingRequest): void {
     const delivery = this.#delivery;
-    const { deadline, slo, costs } = readTiming(delivery, request.model.spec.slo, request.arrivedAt);
+    const { isJob, model, arrivedAt } = request;
+    const [standard, farthest] = isJob ? [JOB_HELD_FOR, Infinity] : [model.spec.slo, undefined];
+    const { deadline, slo, costs } = readTiming(delivery, standard, arrivedAt, farthest);
     request.deadline = deadline;
     request.slo = slo;
     request.costs = costs;
@@ -91,11 +97,15 @@ export class LocalSource implements RequestSource {
   get version(): string | undefined {
     return this.#request.version;
   }
+  get isJob(): boolean {
+    return this.#request.isJob === true;
+  }
   priority(): number {
     return this.#request.priority ?? 0;
   }
   readTerms(request: PendingRequest): void {
-    const { slo = request.model.spec.slo, size = 0, wanted, costs } = this.#request;
+    const standard = request.isJob ? JOB_HELD_FOR : request.model.spec.slo;
+    const { slo = standard, size = 0, wanted, costs } = this.#request;
     request.deadline = instant(request.arrivedAt + slo);
     request.slo = slo;
     request.costs = costs;

@@ -273,3 +273,27 @@ export const RequestCosts = message({
   },
 });
 export type RequestCosts = MessageOf<typeof RequestCosts>;
+
+/**
+ * A batch of jobs that waits for time that no request needs (docs/algorithms.md, A13). The fields that it shares with
+ * CandidateOffered mean the same. A ranker that doesn't know this message grants nothing to jobs.
+ */
+export const JobOffered = message({
+  tag: 17,
+  name: "job-offered",
+  from: "batcher",
+  to: "ranker",
+  repair: "a newer offer replaces it; heartbeats carry the current one",
+  fields: {
+    thread: field.thread,
+    batchSize: field.word,
+    term: field.count,
+    offerSeq: field.count,
+    execAt: field.instant,
+    latest: field.instant,
+    delay: field.micros,
+    takes: field.micros, // run time of the batch
+    unfit: field.addedList({ type: field.word }),
+  },
+});
+export type JobOffered = MessageOf<typeof JobOffered>;

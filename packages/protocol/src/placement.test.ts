@@ -41,7 +41,7 @@ const BAD: readonly [string, Readonly<Record<string, unknown>>][] = [
   ["no list of models", { models: { 0: MODEL } }],
   ["something else than a model", { models: [null] }],
   ["a model twice", { models: [MODEL, { ...MODEL, subCluster: "s1" }] }],
-  ["a model whose number no thread can have", { models: [{ ...MODEL, number: 2 ** 26 }] }],
+  ["a model whose number no thread can have", { models: [{ ...MODEL, number: 2 ** 25 }] }],
   ["a model without a sub-cluster", { models: [{ number: 1 }] }],
   ["a sub-cluster that is no name", { models: [{ ...MODEL, subCluster: "a.b" }] }],
   ["a name that is too long", { models: [{ ...MODEL, subCluster: "a".repeat(65) }] }],

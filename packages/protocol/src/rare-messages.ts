@@ -3,7 +3,7 @@ import { type MessageOf, packed } from "./fields.ts";
 import { MODELS_MAX, RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX } from "./limits.ts";
 import { TYPES_MAX } from "./model-spec.ts";
 import { type Schema, type Static, schema } from "./schema.ts";
-import type { CandidateOffered } from "./hot-messages.ts";
+import type { CandidateOffered, JobOffered } from "./hot-messages.ts";
 import { ArrivalReports, BatchReports, RefusalReports } from "./reports.ts";
 
 /** Address of an ingress's data plane besides NATS; an executor checks it by connecting. */
@@ -38,7 +38,7 @@ export const GpuState = schema.record({
   subCluster: schema.name,
   /** False while it loads models that it must serve, drains, or profiles: the ranker then grants it nothing. */
   serving: schema.flag,
-  /** True if nothing runs on it and no batch waits for it. */
+  /** True if nothing but jobs runs on it or waits for it. */
   idle: schema.optional(schema.flag),
   type: schema.text(),
 });
@@ -46,7 +46,7 @@ export type GpuState = Static<typeof GpuState>;
 
 /** As it is offered. */
 type StandingOffer = Omit<CandidateOffered, "unfit"> & Partial<Pick<CandidateOffered, "unfit">>;
-const Candidate: Schema<StandingOffer> = schema.record({
+const offer = {
   thread: schema.thread,
   batchSize: schema.count,
   term: schema.count,
@@ -55,7 +55,10 @@ const Candidate: Schema<StandingOffer> = schema.record({
   latest: schema.instant,
   delay: schema.micros,
   unfit: schema.optional(schema.list(schema.record({ type: schema.count }), TYPES_MAX)),
-});
+};
+const Candidate: Schema<StandingOffer> = schema.record(offer);
+type StandingJobs = StandingOffer & Pick<JobOffered, "takes">;
+const JobCandidate: Schema<StandingJobs> = schema.record({ ...offer, takes: schema.micros });
 
 /** Sent by every actor several times a second on its role's beat subject; the last one says `leaving`. */
 export const Heartbeat = packed(
@@ -87,6 +90,10 @@ export const Heartbeat = packed(
     ),
     /** batcher: its current candidates. */
     offers: schema.optional(schema.list(Candidate)),
+    /** batcher: its current candidates of jobs. */
+    jobOffers: schema.optional(schema.list(JobCandidate)),
+    /** batcher, executor: true if it knows the threads of jobs. */
+    takesJobs: schema.optional(schema.flag),
     /** batcher: true if it accepts models now: only once it can serve them, and no longer when it leaves. */
     takes: schema.optional(schema.flag),
     /** batcher: load, which is the requests a second of its models plus ten for each model. */
@@ -278,6 +285,8 @@ export const StatsReported = packed(
     at: schema.moment,
     figures,
     perThread: schema.optional(schema.list(schema.record({ thread: schema.thread, name: schema.text(), figures }))),
+    /** The same of jobs, apart from them: nothing that is planned for requests counts jobs. */
+    perJobThread: schema.optional(schema.list(schema.record({ thread: schema.thread, name: schema.text(), figures }))),
     perGpu: schema.optional(schema.list(schema.record({ gpu: schema.gpu, figures }))),
     /**
      * ingress: figures of variants of families, of pipelines, and of their stages; `of` is the family or the pipeline.

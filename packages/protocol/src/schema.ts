@@ -138,8 +138,8 @@ export const schema = {
   gpu: whole<GpuId>(0, GPUS_MAX - 1),
   thread: whole<ThreadId>(0, 2 ** 32 - 1),
   batch: whole<BatchId>(0, Number.MAX_SAFE_INTEGER),
-  /** Number of a model: thread ids, number × 64 + bucket, are 32 bits wide. */
-  model: whole(0, 2 ** 26 - 1),
+  /** Number of a model: thread ids, number × 64 + bucket, are 31 bits wide, and one says that it is of jobs. */
+  model: whole(0, 2 ** 25 - 1),
   bucket: whole(0, BUCKETS_MAX - 1),
   batchSize: whole(1, BATCH_SIZE_MAX),
   /** FNV-1a of an application's name. */

@@ -68,6 +68,7 @@ export const HEADER = {
   size: "Tutti-Size",
   version: "Tutti-Version",
   outputs: "Tutti-Outputs",
+  job: "Tutti-Job",
   contentType: "Content-Type",
   accept: "Accept",
   messageId: "Nats-Msg-Id",

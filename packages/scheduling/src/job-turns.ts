@@ -15,16 +15,16 @@ export class JobTurns {
   /** Slots that the present look has passed over. */
   readonly #passed: number[] = [];
   #turn = 0;
-  #lookAt: Instant = ALWAYS;
+  /**
+   * When to look next; `NEVER`: no job waits, or for nothing that is known. A plain field, since a ranker without jobs
+   * reads it after each event.
+   */
+  lookAt: Instant = NEVER;
 
   constructor(slotsMax: number) {
     this.#waiting = new IndexedHeap(slotsMax);
   }
 
-  /** When to look next; `NEVER`: no job waits, or for nothing that is known. */
-  get lookAt(): Instant {
-    return this.#waiting.size === 0 ? NEVER : this.#lookAt;
-  }
   /** The slot whose turn it is; −1: none waits. */
   get next(): number {
     return this.#waiting.topKey;
@@ -36,13 +36,15 @@ export class JobTurns {
     this.lookSoon();
   }
   remove(slot: number): void {
-    if (this.#waiting.remove(slot)) this.#turns[slot] = ++this.#turn;
+    if (!this.#waiting.remove(slot)) return;
+    this.#turns[slot] = ++this.#turn;
+    if (this.#waiting.size === 0) this.lookAt = NEVER;
   }
   /** Passes over a slot for the rest of a look. @param again - when to look for an accelerator for it again */
   pass(slot: number, again: Instant): void {
     this.#waiting.remove(slot);
     this.#passed.push(slot);
-    if (this.#lookAt === ALWAYS || again < this.#lookAt) this.#lookAt = again;
+    if (this.lookAt === ALWAYS || again < this.lookAt) this.lookAt = again;
   }
   /** A look ends: those that were passed over keep their turns. */
   endLook(): void {
@@ -53,6 +55,6 @@ export class JobTurns {
    * An accelerator may be free earlier than was known; or a look begins, and what it finds says when the next one is.
    */
   lookSoon(): void {
-    this.#lookAt = ALWAYS;
+    if (this.#waiting.size > 0) this.lookAt = ALWAYS;
   }
 }

@@ -15,6 +15,8 @@ export type BatchId = number & { readonly [id]: "BatchId" };
 
 export const GPUS_MAX = 65_536;
 export const BUCKETS_MAX = 64;
+/** Added to a thread's id for the thread of the same model's jobs: ids have 32 bits, and models' numbers 25 of them. */
+const JOBS = 2 ** 31;
 export const ACTOR_KEY_MAX = 2 ** 48;
 
 export function gpuId(value: number): GpuId {
@@ -25,10 +27,16 @@ export function gpuId(value: number): GpuId {
 /** The thread of bucket `bucket` of the model with number `modelNumber`. */
 export function threadId(modelNumber: number, bucket: number): ThreadId {
   assert(Number.isInteger(bucket) && bucket >= 0 && bucket < BUCKETS_MAX, `${bucket} is no bucket`);
-  assert(Number.isInteger(modelNumber) && modelNumber >= 0 && modelNumber < 2 ** 26, `${modelNumber} is no model`);
+  assert(Number.isInteger(modelNumber) && modelNumber >= 0 && modelNumber < 2 ** 25, `${modelNumber} is no model`);
   return (modelNumber * BUCKETS_MAX + bucket) as ThreadId;
 }
-export const modelNumberOf = (thread: ThreadId): number => Math.floor(thread / BUCKETS_MAX);
+/** The thread for jobs of the same model and bucket (docs/algorithms.md, A13). */
+export const jobThreadOf = (thread: ThreadId): ThreadId =>
+  isJobThread(thread) ? thread : ((thread + JOBS) as ThreadId);
+/** The thread for requests of the same model and bucket. */
+export const requestThreadOf = (thread: ThreadId): ThreadId => (thread % JOBS) as ThreadId;
+export const isJobThread = (thread: ThreadId): boolean => thread >= JOBS;
+export const modelNumberOf = (thread: ThreadId): number => Math.floor((thread % JOBS) / BUCKETS_MAX);
 export const bucketOf = (thread: ThreadId): number => thread % BUCKETS_MAX;
 
 export function actorKey(value: number): ActorKey {

@@ -12,6 +12,7 @@ import {
   GpuFreed,
   GpuGranted,
   GrantAnswered,
+  JobOffered,
   type MessageType,
   RequestArrived,
   RequestRefused,
@@ -92,6 +93,31 @@ shape(CandidateOffered, {
     s[5] = value.latest;
     s[6] = value.delay;
     s[7] = value.unfit;
+  },
+});
+
+shape(JobOffered, {
+  gather: (s) => ({
+    thread: s[0]!,
+    batchSize: s[1]!,
+    term: s[2]!,
+    offerSeq: s[3]!,
+    execAt: s[4]!,
+    latest: s[5]!,
+    delay: s[6]!,
+    takes: s[7]!,
+    unfit: s[8]!,
+  }),
+  spread(value, s) {
+    s[0] = value.thread;
+    s[1] = value.batchSize;
+    s[2] = value.term;
+    s[3] = value.offerSeq;
+    s[4] = value.execAt;
+    s[5] = value.latest;
+    s[6] = value.delay;
+    s[7] = value.takes;
+    s[8] = value.unfit;
   },
 });
 

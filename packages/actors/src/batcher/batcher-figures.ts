@@ -14,11 +14,20 @@ export function batcherFigures(
   let batches = 0;
   let items = 0;
   let outstanding = 0;
-  const perThread = [...threads.values()].map((entry) => {
-    arrivals += entry.arrivals;
-    batches += entry.batches;
-    items += entry.items;
-    outstanding += inFlight(entry.core);
+  const jobs = { jobArrivals: 0, jobBatches: 0, jobItems: 0 };
+  const perThread: NonNullable<StatsReported["perThread"]>[number][] = [];
+  const perJobThread: typeof perThread = [];
+  for (const entry of threads.values()) {
+    if (entry.isForJobs) {
+      jobs.jobArrivals += entry.arrivals;
+      jobs.jobBatches += entry.batches;
+      jobs.jobItems += entry.items;
+    } else {
+      arrivals += entry.arrivals;
+      batches += entry.batches;
+      items += entry.items;
+      outstanding += inFlight(entry.core);
+    }
     const figures = {
       arrivals: entry.arrivals,
       arrivalLagUs: entry.arrivalLagUs,
@@ -49,8 +58,9 @@ export function batcherFigures(
       // 1: the model could be served but answered nothing, so its threads were restarted.
       stalled: stalls.has(entry.spec.number) ? 1 : 0,
     };
-    return { thread: entry.id, name: threadName(entry.spec, entry.bucket), figures };
-  });
+    const row = { thread: entry.id, name: threadName(entry.spec, entry.bucket), figures };
+    (entry.isForJobs ? perJobThread : perThread).push(row);
+  }
   return {
     figures: {
       threads: threads.size,
@@ -60,7 +70,9 @@ export function batcherFigures(
       outstanding,
       guardUs,
       renewals: stalls.renewals,
+      ...jobs,
     },
     perThread,
+    ...(perJobThread.length > 0 && { perJobThread }),
   };
 }

@@ -37,7 +37,9 @@ import {
   NEVER,
   type ThreadId,
   between,
+  isJobThread,
   millis,
+  requestThreadOf,
   seconds,
 } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../runtime/catalog.ts";
@@ -175,10 +177,7 @@ class Batcher implements Actor {
       ports.clock.every(millis(20), () => this.#tick()),
       ports.clock.every(millis(250), () => this.#modelThreads.retuneAll()),
       ports.clock.every(millis(500), () => this.#catchUp()),
-      ports.clock.every(seconds(1), () => {
-        this.#loads.read(this.#threads, this.#now());
-        this.#selector.tell(this.#runtime, this.#now());
-      }),
+      ports.clock.every(seconds(1), () => this.#lookBack()),
     ];
     this.#router.placement.open(() =>
       this.#catalog.open(() => {
@@ -187,6 +186,13 @@ class Batcher implements Actor {
         ports.bus.flush(() => ready());
       }),
     );
+  }
+
+  #lookBack(): void {
+    const now = this.#now();
+    this.#modelThreads.boundAllJobs();
+    this.#loads.read(this.#threads, now);
+    this.#selector.tell(this.#runtime, now);
   }
 
   /** Leaves only after others have taken its models, which are served here meanwhile (T9). */
@@ -218,6 +224,7 @@ class Batcher implements Actor {
       selector: this.#selector,
       router: this.#router,
       step: (entry, event) => this.#step(entry, event),
+      catalog: () => this.#catalog,
       isPassing: (modelNumber) => this.#ownership.isPassing(modelNumber),
       onStarted: (model, term) => this.#runtime.log.info({ model, term }, "took a ModelThread"),
     });
@@ -291,8 +298,9 @@ class Batcher implements Actor {
   #onArrival(arrival: RequestArrived, sender: ActorKey, steps: RequestCosts["steps"] | undefined): void {
     // Drop late or repeated arrivals of an ingress that has left: its inputs are gone.
     if (this.#runtime.registry.isGone(sender)) return;
-    const entry = this.#threads.get(arrival.thread);
+    const entry = this.#entryFor(arrival.thread, arrival.term);
     if (entry === undefined || arrival.term > entry.term) {
+      if (isJobThread(arrival.thread)) return; // The heartbeats of its ingress bring it again.
       if (this.#early.length >= EARLY_MAX) this.#forgetEarly();
       if (this.#early.length < EARLY_MAX) this.#early.push({ arrival, sender, steps });
       return;
@@ -300,10 +308,11 @@ class Batcher implements Actor {
     if (arrival.term < entry.term) return; // BATCHER-1: the ingress sends it again under the new term.
     const verdict = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
     const now = this.#now();
-    if (verdict === "repeated") return this.#stalls.arrived(entry, arrival.deadline, now);
+    const { isForJobs } = entry;
+    if (verdict === "repeated") return isForJobs ? undefined : this.#stalls.arrived(entry, arrival.deadline, now);
     if (verdict !== "fresh") this.#askAgain(sender, arrival.thread, arrival.term, verdict);
     entry.arrivals++;
-    this.#selector.arrived(entry.id, arrival.app);
+    if (!isForJobs) this.#selector.arrived(entry.id, arrival.app);
     entry.arrivalLagUs += between(arrival.arrivedAt, now);
     const request: QueuedRequest = {
       ingress: sender,
@@ -319,9 +328,19 @@ class Batcher implements Actor {
       steps,
       thread: arrival.thread,
     };
+    if (entry.isTooLong) return this.#dispatcher.refuseLong(request, entry.id);
     const { infeasible } = entry;
     this.#step(entry, { kind: "request-arrived", at: now, request });
-    if (entry.infeasible === infeasible) this.#stalls.arrived(entry, arrival.deadline, now);
+    // Jobs wait as long as requests need the accelerators: that is no stall.
+    if (entry.infeasible === infeasible && !isForJobs) this.#stalls.arrived(entry, arrival.deadline, now);
+  }
+
+  /** The thread that an ingress means. That of a model's jobs starts with the first of them. */
+  #entryFor(thread: ThreadId, term: number): ThreadEntry | undefined {
+    const entry = this.#threads.get(thread);
+    if (entry !== undefined || !isJobThread(thread)) return entry;
+    const requests = this.#threads.get(requestThreadOf(thread));
+    return requests?.term === term ? this.#modelThreads.startJobs(requests) : undefined;
   }
 
   #askAgain(
@@ -337,7 +356,7 @@ class Batcher implements Actor {
     this.#router.leaders.hearBeat(peer);
     if (peer.role === "batcher") this.#ownership.onBeat(peer);
     for (const { thread, term, arrivalSeq } of peer.arrivals ?? []) {
-      if (this.#threads.get(thread)?.term !== term) continue;
+      if (this.#entryFor(thread, term)?.term !== term) continue;
       const range = this.#order.missing(peer.key, { thread, term, last: arrivalSeq, sentAt: peer.sentAt }, this.#now());
       if (range !== undefined) this.#askAgain(peer.key, thread, term, range);
     }
@@ -367,7 +386,7 @@ class Batcher implements Actor {
     if (finished.batchSize > 0) {
       const startDelay = between(finished.grantedAt, finished.readyAt);
       countStart(entry, batch.requests, { batchSize: finished.batchSize, startDelay });
-      this.#stalls.answered(entry);
+      if (!entry.isForJobs) this.#stalls.answered(entry);
       entry.pullCost.note(now, finished.batchSize, startDelay);
     }
     const ran = finished.batchSize > 0 && finished.failed === 0;
@@ -476,7 +495,14 @@ class Batcher implements Actor {
 
   #beat(): Partial<Heartbeat> {
     const load = Math.round(this.#loads.total);
-    return { offers: this.#dispatcher.currentOffers(), takes: this.#ownership.takes, load, ...this.#stalls.news() };
+    const offers = this.#dispatcher.currentOffers();
+    const jobOffers = offers.flatMap((one) => (one.takes === undefined ? [] : [{ ...one, takes: one.takes }]));
+    return {
+      ...{ takes: this.#ownership.takes, load, takesJobs: true },
+      offers: jobOffers.length === 0 ? offers : offers.filter(({ takes }) => takes === undefined),
+      ...(jobOffers.length > 0 && { jobOffers }),
+      ...this.#stalls.news(),
+    };
   }
   #stats() {
     return batcherFigures(this.#threads, this.#now(), this.#ports.clock.lateness(), this.#stalls);

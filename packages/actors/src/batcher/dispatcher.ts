@@ -4,6 +4,7 @@ import {
   CandidateOffered,
   GrantAnswered,
   IngressIntroduced,
+  JobOffered,
   RequestRefused,
   SamplesWanted,
   codeNumber,
@@ -11,7 +12,16 @@ import {
 import type { Clock } from "@tutti/ports/clock";
 import { signToken } from "@tutti/ports/pull";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, Request } from "@tutti/scheduling";
-import { type ActorKey, type Instant, type Micros, type ThreadId, after, micros, millis } from "@tutti/units";
+import {
+  type ActorKey,
+  type Instant,
+  type Micros,
+  type ThreadId,
+  after,
+  isJobThread,
+  micros,
+  millis,
+} from "@tutti/units";
 import type { BatchCarrier } from "../runtime/local-actors.ts";
 import type { LocalActors } from "../runtime/ports.ts";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
@@ -63,9 +73,9 @@ export class Dispatcher implements ModelEffects {
       const leader = this.#router.leaderOf(entry);
       // Without a leader there is no receiver; "ranker-changed" makes the thread offer to the next one.
       if (leader === undefined) return;
-      this.#runtime.send(leader.key, CandidateOffered, candidate);
+      sendOffer(this.#runtime, leader.key, candidate);
       const successor = this.#router.successorOf(entry);
-      if (successor !== undefined) this.#runtime.send(successor, CandidateOffered, candidate);
+      if (successor !== undefined) sendOffer(this.#runtime, successor, candidate);
     });
     options.runtime.onPacked(IngressIntroduced, ({ ingress, secret, respond }, sender) => {
       if (sender !== ingress) return;
@@ -164,6 +174,7 @@ export class Dispatcher implements ModelEffects {
     const { grant } = batch;
     const entry = this.#threads.get(batch.thread);
     if (entry !== undefined) countBatch(entry, batch.requests);
+    const isForJobs = isJobThread(batch.thread);
     const groups = groupByIngress(batch.requests);
     const carrier = this.#carrierFor(groups);
     const ingresses = groups.map(({ ingress, requests }) => ({
@@ -186,7 +197,8 @@ export class Dispatcher implements ModelEffects {
       grantedAt: grant.sentAt,
       sentAt: this.#now(),
       startAt: batch.startAt,
-      latest: batch.latest,
+      // An ingress that is silent must not keep the accelerator from requests until its jobs' deadline.
+      latest: isForJobs ? batch.startAt : batch.latest,
       // Instants travel as float64, and "never too early" is −Infinity.
       frontrun: batch.frontrun,
       expectedRun: batch.expectedRun,
@@ -211,6 +223,12 @@ export class Dispatcher implements ModelEffects {
     // Negative if a request claims to have come later than it did.
     const refused = { thread, code, seq: request.seq, feasible: feasible > 0 ? feasible : micros(0) };
     this.#runtime.send(request.ingress, RequestRefused, refused, "soon");
+  }
+
+  /** Refuses a job that is longer than any that may be started here: no SLO would be feasible. */
+  refuseLong({ ingress, seq }: Request, thread: ThreadId): void {
+    const code = codeNumber("TUTTI_DEADLINE_INFEASIBLE");
+    this.#runtime.send(ingress, RequestRefused, { thread, code, seq, feasible: micros(0) }, "soon");
   }
 
   /** Asks the executor for the outcome of an overdue batch. */
@@ -243,6 +261,13 @@ export interface QueuedRequest extends Request {
 }
 
 const NO_TOKEN = new Uint8Array(16);
+
+/** Offers of jobs are messages of their own, which rankers that don't know them ignore. */
+export function sendOffer(runtime: ActorRuntime, ranker: ActorKey, candidate: Candidate): void {
+  const { takes } = candidate;
+  if (takes === undefined) runtime.send(ranker, CandidateOffered, candidate);
+  else runtime.send(ranker, JobOffered, { ...candidate, takes });
+}
 
 function groupByIngress(requests: readonly Request[]): { ingress: ActorKey; requests: Request[] }[] {
   const groups: { ingress: ActorKey; requests: Request[] }[] = [];

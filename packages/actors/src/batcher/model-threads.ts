@@ -3,6 +3,7 @@ import {
   type ModelOffered,
   type ModelSpec,
   THREAD_BATCHES_MAX,
+  SLO_US_MAX,
   THREAD_REQUESTS_MAX,
   rowLayout,
   typicalLengths,
@@ -10,8 +11,15 @@ import {
   threadOf,
 } from "@tutti/protocol";
 import { LatencyTable } from "@tutti/profile";
-import { type DynamicProfile, type ModelEvent, type UnfitTypes, createModelThread } from "@tutti/scheduling";
-import { type ThreadId, type Instant, type Micros, micros } from "@tutti/units";
+import {
+  type DynamicProfile,
+  type ModelEvent,
+  type ModelThreadConfig,
+  type UnfitTypes,
+  createModelThread,
+  profileOfJobs,
+} from "@tutti/scheduling";
+import { type ThreadId, type Instant, type Micros, jobThreadOf, micros } from "@tutti/units";
 import type { CatalogModel } from "../runtime/catalog.ts";
 import { reserve } from "../runtime/reserve.ts";
 import { OwnProfiles, unfitOf } from "./own-profiles.ts";
@@ -20,11 +28,21 @@ import type { ArrivalOrder } from "./arrival-order.ts";
 import type { BatcherConfig } from "./batcher.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { dynamicOf, variationOf } from "./dynamic-models.ts";
+import { jobRunMaxBeside } from "./job-bounds.ts";
 import type { SampleSelector } from "./sample-selector.ts";
 import { shareRulesOf } from "./quota-publisher.ts";
 import { PASSING_TAKES } from "./ownership/model-migration.ts";
 import { type MeasuredDelays, PullCost } from "./pull-cost.ts";
 import { AT_FIRST, type ThreadEntry, type ThreadTable } from "./thread-table.ts";
+
+/**
+ * Settings of a ModelThread for jobs: a batch starts whenever it may. Its SLO is the time that a job is held: nothing
+ * waits for more jobs.
+ */
+const JOB_TUNING = {
+  ...{ policy: { kind: "eager" }, prefer: "accelerators", gather: "head", patience: 1 },
+  ...{ slo: micros(SLO_US_MAX), isForJobs: true },
+} as const satisfies Partial<ModelThreadConfig>;
 
 /** Room for 2^34 batches per thread, so that ids stay unique in a batcher and below 2^53. */
 const BATCH_IDS = 2 ** 34;
@@ -41,6 +59,7 @@ export interface ModelThreadsOptions {
   readonly selector: SampleSelector;
   readonly router: RankerRouter;
   readonly step: (entry: ThreadEntry, event: ModelEvent) => void;
+  readonly catalog: () => { models(): Iterable<CatalogModel>; ofThread(thread: ThreadId): CatalogModel | undefined };
   /** Whether the model is about to move to another batcher. */
   readonly isPassing: (modelNumber: number) => boolean;
   readonly onStarted: (name: string, term: number) => void;
@@ -87,10 +106,49 @@ export class ModelThreads {
       const seed = delays === undefined ? this.#neighbours() : { ctrl: delays.ctrl, perItem: delays.perItemNs / 1_000 };
       const dynamic = this.#dynamicOf(model, bucket);
       if (profile === undefined) continue;
-      this.#startThread({ spec, bucket, profile, dynamic, unfit: unfitOf(model.status), term, seed });
+      this.#startThread({ spec, bucket, profile, dynamic, unfit: unfitOf(model.status), term, seed, isForJobs: false });
       this.#ownProfiles.note(threadOf(spec, bucket), bucket, model.status, profile);
       this.#options.selector.setVariation(threadOf(spec, bucket), variationOf(model, bucket));
     }
+  }
+
+  /**
+   * Starts the thread of a model's jobs, when the first of them comes.
+   *
+   * @param requests - the thread of its requests, which is here
+   */
+  startJobs(requests: ThreadEntry): ThreadEntry | undefined {
+    const { spec, bucket, term, pullCost } = requests;
+    const model = this.#options.catalog().ofThread(requests.id);
+    const profile = model && this.#profileOf(model, bucket);
+    if (profile === undefined) return undefined;
+    const seed = pullCost.measured(this.#options.clock.now());
+    const unfit = unfitOf(model?.status);
+    const begin = { spec, bucket, profile, dynamic: undefined, unfit, term, seed, isForJobs: true };
+    const entry = this.#startThread(begin);
+    this.#boundJobs(entry);
+    return entry;
+  }
+
+  /** Bounds the runs of all jobs by the models beside them, which come and go. */
+  boundAllJobs(): void {
+    for (const entry of this.#options.threads.values()) if (entry.isForJobs) this.#boundJobs(entry);
+  }
+
+  #boundJobs(entry: ThreadEntry): void {
+    const { catalog, router, step, clock } = this.#options;
+    const model = catalog().ofThread(entry.id);
+    const whole = model && this.#profileOf(model, entry.bucket);
+    if (whole === undefined) return;
+    const beside = [...catalog().models()].filter(
+      ({ spec, status }) =>
+        status?.state === "ready" && router.placement.subClusterOf(spec.number) === entry.subCluster,
+    );
+    const profile = profileOfJobs(whole, jobRunMaxBeside(beside, entry.core));
+    entry.isTooLong = profile === undefined;
+    // Those that are queued already run one by one.
+    const event = { profile: profile ?? profileOfJobs(whole, whole.latency(1))!, unfit: unfitOf(model?.status) };
+    step(entry, { kind: "profile-changed", at: clock.now(), ...event });
   }
 
   /** Ends the threads of a model that has left this batcher or is about to restart. */
@@ -107,6 +165,7 @@ export class ModelThreads {
   reprofile(model: CatalogModel): void {
     const at = this.#options.clock.now();
     for (const entry of this.#entriesOf(model)) {
+      if (entry.isForJobs) continue; // boundAllJobs
       const profile = this.#profileOf(model, entry.bucket);
       const dynamic = this.#dynamicOf(model, entry.bucket);
       this.#options.selector.setVariation(entry.id, variationOf(model, entry.bucket));
@@ -132,9 +191,10 @@ export class ModelThreads {
   /** Measured delays, for the batcher that takes the model over. */
   delaysOf(model: CatalogModel): ModelOffered["delays"] {
     const at = this.#options.clock.now();
-    return this.#entriesOf(model).map(({ pullCost }) => {
+    return this.#entriesOf(model).flatMap(({ pullCost, isForJobs }) => {
+      if (isForJobs) return [];
       const { ctrl, perItem } = pullCost.measured(at);
-      return { ctrl, perItemNs: Math.round(perItem * 1_000) };
+      return [{ ctrl, perItemNs: Math.round(perItem * 1_000) }];
     });
   }
 
@@ -149,9 +209,9 @@ export class ModelThreads {
   }
 
   #entriesOf(model: CatalogModel): ThreadEntry[] {
-    return model.spec.buckets
-      .map((_, bucket) => this.#options.threads.get(threadOf(model.spec, bucket)))
-      .filter((entry) => entry !== undefined);
+    const { threads } = this.#options;
+    const ids = model.spec.buckets.map((_, bucket) => threadOf(model.spec, bucket));
+    return [...ids, ...ids.map(jobThreadOf)].map((id) => threads.get(id)).filter((entry) => entry !== undefined);
   }
 
   /**
@@ -176,12 +236,13 @@ export class ModelThreads {
     readonly unfit: UnfitTypes;
     readonly term: number;
     readonly seed: MeasuredDelays | undefined;
-  }): void {
-    const { spec, bucket, profile, dynamic, unfit, term, seed } = begin;
+    readonly isForJobs: boolean;
+  }): ThreadEntry {
+    const { spec, bucket, profile, dynamic, unfit, term, seed, isForJobs } = begin;
     const { config, clock, dispatcher, threads, router } = this.#options;
     const subCluster = router.placement.subClusterOf(spec.number);
     const pullCost = new PullCost(config.delayFloors, rowLayout(spec, bucket, typicalLengths(spec)).byteLength, seed);
-    const id = threadOf(spec, bucket);
+    const id = isForJobs ? jobThreadOf(threadOf(spec, bucket)) : threadOf(spec, bucket);
     const core = createModelThread({
       thread: id,
       term,
@@ -203,9 +264,13 @@ export class ModelThreads {
       batchIdBase: this.#threadsStarted++ * BATCH_IDS + 1,
       since: clock.now(),
       shares: shareRulesOf(spec),
+      ...(isForJobs && JOB_TUNING),
     });
-    threads.add({ index: threads.nextIndex(), id, spec, bucket, term, core, pullCost, subCluster, ...AT_FIRST });
-    this.#options.onStarted(threadName(spec, bucket), term);
+    const own = { index: threads.nextIndex(), id, spec, bucket, term, isForJobs, core, pullCost, subCluster };
+    const entry = { ...own, ...AT_FIRST };
+    threads.add(entry);
+    this.#options.onStarted(isForJobs ? `jobs of ${threadName(spec, bucket)}` : threadName(spec, bucket), term);
+    return entry;
   }
 
   #retune(entry: ThreadEntry): void {

@@ -37,7 +37,7 @@ export class QuotaPublisher {
    * Publishes quota changes immediately when overload begins or ends: until ingresses know, a flood arrives in full.
    */
   stepped(entry: ThreadEntry): void {
-    if (entry.core.shares.isOverloaded !== entry.wasOverloaded) this.#tellOf(entry);
+    if (entry.core.shares.isOverloaded !== entry.wasOverloaded && !entry.isForJobs) this.#tellOf(entry);
   }
 
   #onShed({ thread, term, classes }: RequestsShed): void {
@@ -52,7 +52,7 @@ export class QuotaPublisher {
     const at = this.#clock.now();
     for (const entry of this.#threads.values()) {
       entry.core.shares.advance(at);
-      this.#tellOf(entry);
+      if (!entry.isForJobs) this.#tellOf(entry);
     }
   }
 

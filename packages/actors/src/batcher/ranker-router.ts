@@ -1,4 +1,3 @@
-import { CandidateOffered } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import type { Clock } from "@tutti/ports/clock";
 import type { Grant, ModelEvent } from "@tutti/scheduling";
@@ -6,7 +5,7 @@ import type { ActorKey } from "@tutti/units";
 import { type Leader, LeaderWatch } from "../runtime/leader.ts";
 import { PlacementWatcher } from "../runtime/placement-watcher.ts";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
-import type { Dispatcher } from "./dispatcher.ts";
+import { type Dispatcher, sendOffer } from "./dispatcher.ts";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 
 export interface RankerRouterOptions {
@@ -83,8 +82,7 @@ export class RankerRouter {
   #onExpected(successor: ActorKey, subCluster: string): void {
     const { runtime, threads, dispatcher } = this.#options;
     for (const candidate of dispatcher().currentOffers())
-      if (threads.get(candidate.thread)?.subCluster === subCluster)
-        runtime.send(successor, CandidateOffered, candidate);
+      if (threads.get(candidate.thread)?.subCluster === subCluster) sendOffer(runtime, successor, candidate);
   }
 
   #onLeader(leader: Leader): void {

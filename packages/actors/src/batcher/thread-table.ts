@@ -11,10 +11,14 @@ export interface ThreadEntry {
   readonly spec: ModelSpec;
   readonly bucket: number;
   readonly term: number;
+  /** Whether it has jobs (docs/algorithms.md, A13): nothing that is planned or reported for requests counts it. */
+  readonly isForJobs: boolean;
   readonly core: ModelThread;
   readonly pullCost: PullCost;
   /** Sub-cluster to whose leader it offers; undefined: its model waits to be placed. */
   subCluster: string | undefined;
+  /** Jobs: one alone runs longer than the requests of some model can wait, so none is started. */
+  isTooLong: boolean;
   arrivals: number;
   /**
    * Total time of fresh arrivals from their ingress to here. So much of each SLO is spent before a batch can be
@@ -53,6 +57,7 @@ export interface ThreadEntry {
 
 /** Initial counters of a new thread. */
 export const AT_FIRST = {
+  isTooLong: false as boolean,
   arrivals: 0,
   arrivalLagUs: 0,
   finished: 0,

@@ -84,12 +84,14 @@ export class LoadStats {
   }
 
   /**
-   * Share of time in which accelerators ran something between their last two reports. It is 0 … 1 for each, added up
-   * over all.
+   * Share of time in which accelerators ran requests between their last two reports. It is 0 … 1 for each, added up
+   * over all. Jobs take what is left, however much there is: their time counts as idle.
    */
   busy(now: Instant): { readonly gpus: number; readonly busy: number } {
-    const shares = [...this.#executors.latest(now, "busyUs").values()];
-    return { gpus: shares.length, busy: shares.reduce((sum, rate) => sum + Math.min(1, rate / 1e6), 0) };
+    const all = this.#executors.latest(now, "busyUs");
+    const jobs = this.#executors.latest(now, "jobsUs");
+    const shares = [...all].map(([gpu, rate]) => Math.max(0, Math.min(1, (rate - (jobs.get(gpu) ?? 0)) / 1e6)));
+    return { gpus: shares.length, busy: shares.reduce((sum, share) => sum + share, 0) };
   }
 }
 

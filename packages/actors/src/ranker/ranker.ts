@@ -24,12 +24,14 @@ import {
   type GpuState,
   GrantAnswered,
   type Heartbeat,
+  JobOffered,
   LeaderAnswered,
   LeaderAsked,
   RankerAnnounced,
 } from "@tutti/protocol";
 import { DelayEstimator } from "@tutti/profile";
 import {
+  type Candidate,
   type Grant,
   type RankEffects,
   type RankEvent,
@@ -49,6 +51,7 @@ import {
   after,
   between,
   earlier,
+  isJobThread,
   micros,
   millis,
   modelNumberOf,
@@ -119,6 +122,8 @@ class Ranker implements Actor, RankEffects {
   readonly #plausible = plausible(() => this.#now());
   #armedFor: Instant = NEVER;
   #grants = 0;
+  /** Those of them that were to jobs. */
+  #jobGrants = 0;
   #expired = 0;
   #takeovers = 0;
 
@@ -259,6 +264,7 @@ class Ranker implements Actor, RankEffects {
     this.#runtime.onPlausible(CandidateOffered, this.#plausible.candidate, (candidate, sender) =>
       this.#offer(candidate, sender),
     );
+    this.#runtime.onPlausible(JobOffered, this.#plausible.jobs, (jobs, sender) => this.#offer(jobs, sender));
     this.#runtime.onPlausible(GrantAnswered, this.#plausible.answer, (answer) => {
       if (answer.epoch !== this.#epoch) return;
       const at = this.#now();
@@ -319,7 +325,7 @@ class Ranker implements Actor, RankEffects {
     this.#alarm.set(after(now, PROVE_AGAIN));
   }
 
-  #offer(candidate: CandidateOffered, batcher: ActorKey): void {
+  #offer(candidate: Candidate, batcher: ActorKey): void {
     if (this.#rank === undefined) return this.#standbyState.offered(candidate, batcher);
     const now = this.#now();
     this.#leadershipCheck.refresh(now); // the answer is here by the time that this candidate is due
@@ -355,13 +361,15 @@ class Ranker implements Actor, RankEffects {
     if (this.#rank === undefined) return this.#onBeatOfSpare(peer);
     for (const number of peer.stalled ?? []) this.#forgetOffers(this.#candidateOwners.forget(number));
     // Heartbeats go to every leader. An offer sent to us directly counts even if we have not seen the placement yet.
+    const isHere = ({ thread }: Candidate): boolean =>
+      this.#placement.subClusterOf(modelNumberOf(thread)) === this.#config.subCluster;
     for (const { unfit = [], ...offer } of peer.offers ?? []) {
       const candidate = { ...offer, unfit };
-      if (
-        this.#plausible.candidate(candidate) &&
-        this.#placement.subClusterOf(modelNumberOf(candidate.thread)) === this.#config.subCluster
-      )
-        this.#offer(candidate, peer.key);
+      if (this.#plausible.candidate(candidate) && isHere(candidate)) this.#offer(candidate, peer.key);
+    }
+    for (const { unfit = [], ...offer } of peer.jobOffers ?? []) {
+      const jobs = { ...offer, unfit };
+      if (this.#plausible.jobs(jobs) && isHere(jobs)) this.#offer(jobs, peer.key);
     }
     if (peer.role !== "executor") return;
     // The heartbeat repairs a joining that was lost on the way. An executor that accepts an older leader will answer
@@ -460,6 +468,7 @@ class Ranker implements Actor, RankEffects {
         epoch: this.#lease.epoch,
         gpus: this.#gpus.size,
         grants: this.#grants,
+        jobGrants: this.#jobGrants,
         expired: this.#expired,
         takeovers: this.#takeovers,
         ctrlUs: this.#roundTrip.value(this.#now()),
@@ -472,6 +481,7 @@ class Ranker implements Actor, RankEffects {
     const batcher = this.#candidateOwners.of(grant.thread);
     if (batcher === undefined) return; // Its batcher died in between: validUntil gives the accelerator back.
     this.#grants++;
+    if (isJobThread(grant.thread)) this.#jobGrants++;
     this.#granted.set(grant.gpu, { grantSeq: grant.grantSeq, sentAt: grant.sentAt });
     if (this.#rank !== undefined) this.#idle.granted(this.#rank, grant);
     this.#runtime.send(batcher, GpuGranted, grant);

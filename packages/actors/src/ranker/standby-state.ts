@@ -1,5 +1,6 @@
-import { type CandidateOffered, type GpuFreed, type GpuState, LEAD_EXPECTED_FOR, LeadExpected } from "@tutti/protocol";
+import { type GpuFreed, type GpuState, LEAD_EXPECTED_FOR, LeadExpected } from "@tutti/protocol";
 import type { Clock } from "@tutti/ports/clock";
+import type { Candidate } from "@tutti/scheduling";
 import { ALWAYS, type ActorKey, GPUS_MAX, type GpuId, type Instant, type ThreadId, after } from "@tutti/units";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { THREADS_MAX } from "./candidate-owners.ts";
@@ -10,7 +11,7 @@ const NOBODYS = -1;
 /** Reader of the collected state: accelerators come first, then the candidates for them. */
 export interface StandbyStateReader {
   readonly onGpu: (executor: ActorKey, gpu: GpuState) => void;
-  readonly onOffer: (candidate: CandidateOffered, batcher: ActorKey) => void;
+  readonly onOffer: (candidate: Candidate, batcher: ActorKey) => void;
 }
 
 export interface StandbyStateOptions {
@@ -33,7 +34,7 @@ export interface StandbyStateOptions {
 export class StandbyState {
   readonly #options: StandbyStateOptions;
   readonly #gpus = new Map<GpuId, { readonly executor: ActorKey; readonly state: GpuState }>();
-  readonly #offers = new Map<ThreadId, { readonly candidate: CandidateOffered; readonly batcher: ActorKey }>();
+  readonly #offers = new Map<ThreadId, { readonly candidate: Candidate; readonly batcher: ActorKey }>();
   /** Executors that have not answered yet. */
   readonly #awaited = new Set<ActorKey>();
   #epoch = NOBODYS;
@@ -92,7 +93,7 @@ export class StandbyState {
     this.#gpus.set(gpu, { executor, state: { ...known.state, freeAt, grantSeq } });
   }
 
-  offered(candidate: CandidateOffered, batcher: ActorKey): void {
+  offered(candidate: Candidate, batcher: ActorKey): void {
     if (!this.holds(this.#epoch)) return;
     const known = this.#offers.get(candidate.thread)?.candidate;
     if (known === undefined ? this.#offers.size >= THREADS_MAX : isNewer(known, candidate)) return; // T7
@@ -121,5 +122,5 @@ export class StandbyState {
   }
 }
 
-const isNewer = (known: CandidateOffered, candidate: CandidateOffered): boolean =>
+const isNewer = (known: Candidate, candidate: Candidate): boolean =>
   known.term > candidate.term || (known.term === candidate.term && known.offerSeq > candidate.offerSeq);

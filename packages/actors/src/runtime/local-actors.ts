@@ -29,6 +29,8 @@ export interface LocalRequest {
   readonly size: number | undefined;
   readonly wanted: readonly string[] | undefined;
   readonly traceparent: string | undefined;
+  /** Whether it is a job (docs/algorithms.md, A13), which gets time that no request needs. Default: a request. */
+  readonly isJob?: boolean;
 }
 
 export interface LocalAnswer {

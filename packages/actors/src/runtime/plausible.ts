@@ -10,12 +10,13 @@ import {
   type GpuFreed,
   type GpuGranted,
   type GrantAnswered,
+  type JobOffered,
   type RequestArrived,
   type RequestCosts,
   SLO_US_MAX,
   TYPES_MAX,
 } from "@tutti/protocol";
-import { type Instant, type Micros, seconds } from "@tutti/units";
+import { type Instant, type Micros, isJobThread, seconds } from "@tutti/units";
 
 /** The longest deadline, and as much again for clocks that differ and messages that are late. */
 const HORIZON = 2 * SLO_US_MAX;
@@ -29,6 +30,12 @@ const GRANT_VALID_FOR = seconds(4);
 const isNear = (at: Instant, now: Instant): boolean => at - now <= HORIZON && now - at <= HORIZON;
 const isShort = (time: Micros): boolean => time <= HORIZON;
 
+/** An empty offer names no instants. */
+function isCandidate({ batchSize, execAt, latest, delay, unfit }: CandidateOffered, now: Instant): boolean {
+  if (unfit.length > TYPES_MAX) return false;
+  return batchSize === 0 || (isNear(execAt, now) && isNear(latest, now) && isShort(delay));
+}
+
 /** Checks for `ActorRuntime.onPacked`. */
 export const plausible = (clock: () => Instant) => ({
   arrival({ arrivedAt, deadline, slo }: RequestArrived): boolean {
@@ -39,12 +46,10 @@ export const plausible = (clock: () => Instant) => ({
     const now = clock();
     return steps.every(({ deadline }) => isNear(deadline, now));
   },
-  /** An empty offer names no instants. */
-  candidate({ batchSize, execAt, latest, delay, unfit }: CandidateOffered): boolean {
-    const now = clock();
-    if (unfit.length > TYPES_MAX) return false;
-    return batchSize === 0 || (isNear(execAt, now) && isNear(latest, now) && isShort(delay));
-  },
+  candidate: (offered: CandidateOffered): boolean => isCandidate(offered, clock()),
+  /** Their run time tells jobs from requests, which have none. */
+  jobs: (offered: JobOffered): boolean =>
+    offered.takes > 0 && isShort(offered.takes) && isCandidate(offered, clock()) && isJobThread(offered.thread),
   grant({ freeAt, sentAt, validUntil }: GpuGranted): boolean {
     const now = clock();
     return isNear(freeAt, now) && isNear(sentAt, now) && validUntil - now <= GRANT_VALID_FOR;

@@ -19,6 +19,11 @@ export function acceleratorMetrics(view: ClusterView): Declaration[] {
       "Time that runs took: its rate is the share of time that it is busy",
       ({ busyUs }) => busyUs / 1e6,
     ),
+    counter(
+      "tutti_accelerator_job_seconds_total",
+      "The part of it that was for jobs, and is idle time to requests",
+      ({ jobsUs }) => jobsUs / 1e6,
+    ),
     counter("tutti_accelerator_batches_total", "Batches that ran", ({ batches }) => batches),
     counter("tutti_accelerator_requests_total", "Requests in these batches", ({ items }) => items),
     counter(

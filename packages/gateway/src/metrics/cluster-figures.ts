@@ -23,6 +23,8 @@ type SummedFigure = (typeof SUMMED_FIGURES)[keyof typeof SUMMED_FIGURES][number]
 export type ModelTotals = Record<SummedFigure, number> & { readonly refused: Map<string, number> };
 export interface GpuTotals {
   busyUs: number;
+  /** The part of it that was for jobs. */
+  jobsUs: number;
   batches: number;
   items: number;
   refused: number;
@@ -36,6 +38,8 @@ interface Known {
 export class ClusterFigures {
   readonly #actors = new Map<ActorKey, Known>();
   readonly #models = new Map<string, ModelTotals>();
+  /** Totals of their jobs, which are in no total of their requests. */
+  readonly #jobs = new Map<string, ModelTotals>();
   readonly #gpus = new Map<GpuId, GpuTotals>();
   readonly parts = new PartCounters();
   readonly #openedAt: Instant;
@@ -46,6 +50,9 @@ export class ClusterFigures {
 
   get models(): ReadonlyMap<string, Readonly<ModelTotals>> {
     return this.#models;
+  }
+  get jobs(): ReadonlyMap<string, Readonly<ModelTotals>> {
+    return this.#jobs;
   }
   get gpus(): ReadonlyMap<GpuId, Readonly<GpuTotals>> {
     return this.#gpus;
@@ -68,6 +75,7 @@ export class ClusterFigures {
   /** Removes a model's totals, when the model is gone. */
   forget(model: string): void {
     this.#models.delete(model);
+    this.#jobs.delete(model);
     this.parts.forget(model);
   }
 
@@ -89,20 +97,16 @@ export class ClusterFigures {
   }
 
   #add(stats: StatsReported, before: StatsReported | undefined): void {
-    for (const { thread, name, figures } of stats.perThread ?? []) {
-      const model = this.#modelOf(modelOfThread(name));
-      if (model === undefined) continue;
-      const last = before?.perThread?.find((row) => row.thread === thread)?.figures;
-      if (stats.role === "ingress") addRefusals(model, figures, last);
-      for (const figure of summedBy(stats.role)) model[figure] += Math.max(0, rise(figures, last, figure));
-    }
+    addThreads(this.#models, stats.role, stats.perThread, before?.perThread);
+    addThreads(this.#jobs, stats.role, stats.perJobThread, before?.perJobThread);
     if (stats.role === "ingress") this.#addParts(stats.perPart ?? [], before?.perPart ?? []);
     if (stats.role !== "executor") return;
     for (const { gpu, figures } of stats.perGpu ?? []) {
       const last = before?.perGpu?.find((row) => row.gpu === gpu)?.figures;
       let totals = this.#gpus.get(gpu);
-      if (totals === undefined) this.#gpus.set(gpu, (totals = { busyUs: 0, batches: 0, items: 0, refused: 0 }));
-      for (const name of ["busyUs", "batches", "items", "refused"] as const) totals[name] += rise(figures, last, name);
+      if (totals === undefined)
+        this.#gpus.set(gpu, (totals = { busyUs: 0, jobsUs: 0, batches: 0, items: 0, refused: 0 }));
+      for (const name of GPU_FIGURES) totals[name] += rise(figures, last, name);
     }
   }
 
@@ -110,16 +114,30 @@ export class ClusterFigures {
     const last = new Map(before.map((part) => [keyOf(part), part]));
     for (const part of parts) this.parts.add(part, last.get(keyOf(part)));
   }
+}
 
-  #modelOf(name: string): ModelTotals | undefined {
-    let model = this.#models.get(name);
-    if (model === undefined && this.#models.size < MODELS_MAX) {
-      const zeros = Object.values(SUMMED_FIGURES).flatMap((figures) => figures.map((figure) => [figure, 0]));
-      model = { ...(Object.fromEntries(zeros) as Record<SummedFigure, number>), refused: new Map() };
-      this.#models.set(name, model);
-    }
-    return model;
+const GPU_FIGURES = ["busyUs", "jobsUs", "batches", "items", "refused"] as const;
+
+type Rows = StatsReported["perThread"];
+
+function addThreads(all: Map<string, ModelTotals>, role: Role, rows: Rows, before: Rows): void {
+  for (const { thread, name, figures } of rows ?? []) {
+    const model = totalsIn(all, modelOfThread(name));
+    if (model === undefined) continue;
+    const last = before?.find((row) => row.thread === thread)?.figures;
+    if (role === "ingress") addRefusals(model, figures, last);
+    for (const figure of summedBy(role)) model[figure] += Math.max(0, rise(figures, last, figure));
   }
+}
+
+function totalsIn(all: Map<string, ModelTotals>, name: string): ModelTotals | undefined {
+  let model = all.get(name);
+  if (model === undefined && all.size < MODELS_MAX) {
+    const zeros = Object.values(SUMMED_FIGURES).flatMap((figures) => figures.map((figure) => [figure, 0]));
+    model = { ...(Object.fromEntries(zeros) as Record<SummedFigure, number>), refused: new Map() };
+    all.set(name, model);
+  }
+  return model;
 }
 
 const summedBy = (role: Role): readonly SummedFigure[] =>
@@ -127,7 +145,8 @@ const summedBy = (role: Role): readonly SummedFigure[] =>
 
 /** True if names can become labels, too (T8). */
 const isReport = (value: unknown): boolean =>
-  StatsReported.accepts(value) && (value.perThread ?? []).every(({ name }) => isModelName(modelOfThread(name)));
+  StatsReported.accepts(value) &&
+  [...(value.perThread ?? []), ...(value.perJobThread ?? [])].every(({ name }) => isModelName(modelOfThread(name)));
 
 /** `ocr-rec@W=160` is a bucket of `ocr-rec`. */
 const modelOfThread = (name: string): string => name.split("@", 1)[0]!;

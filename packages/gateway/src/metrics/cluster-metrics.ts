@@ -6,6 +6,7 @@ import type { ScalingAdvised } from "@tutti/protocol";
 import { Counter, Gauge, type Registry } from "prom-client";
 import { acceleratorMetrics, actorMetrics } from "./actor-metrics.ts";
 import type { ClusterView, Declaration } from "./declaration.ts";
+import { jobMetrics } from "./job-metrics.ts";
 import { modelMetrics } from "./model-metrics.ts";
 import { partMetrics } from "./part-metrics.ts";
 import { rolloutMetrics } from "./rollout-metrics.ts";
@@ -15,6 +16,7 @@ import { tritonMetrics } from "./triton-metrics.ts";
 export function clusterMetrics(registry: Registry, view: ClusterView): void {
   for (const declaration of [
     ...modelMetrics(view),
+    ...jobMetrics(view),
     ...tritonMetrics(view),
     ...acceleratorMetrics(view),
     ...actorMetrics(view),

@@ -10,6 +10,8 @@ import type { PartReport, PartTotals } from "./part-totals.ts";
 export interface ClusterView {
   readonly models: () => readonly CatalogModel[];
   readonly totalsOf: (model: string) => Readonly<ModelTotals> | undefined;
+  /** The same of its jobs; undefined: it had none. */
+  readonly jobsOf: (model: string) => Readonly<ModelTotals> | undefined;
   readonly ownOf: (model: string) => OwnTotals | undefined;
   readonly gpus: () => ReadonlyMap<GpuId, Readonly<GpuTotals>>;
   readonly living: () => Iterable<StatsReported>;

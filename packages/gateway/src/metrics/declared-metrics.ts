@@ -14,7 +14,13 @@ export function declaredMetrics(): DeclaredMetric[] {
   const registry = new Registry();
   const none = (): [] => [];
   clusterMetrics(registry, {
-    ...{ models: none, totalsOf: () => undefined, ownOf: () => undefined, gpus: () => new Map() },
+    ...{
+      models: none,
+      totalsOf: () => undefined,
+      jobsOf: () => undefined,
+      ownOf: () => undefined,
+      gpus: () => new Map(),
+    },
     ...{ living: none, peersOf: none, takeovers: () => new Map(), advised: () => undefined, routes: none, parts: none },
   });
   new OwnMetrics(registry, { inFlight: () => 0, apps: () => 0, bodyBytes: () => 0 });

@@ -104,11 +104,12 @@ export function ofThreads(
   figure: string,
   join: (a: number, b: number) => number,
   scale = 1,
+  rows: "perThread" | "perJobThread" = "perThread",
 ): Row[] {
   const known = new Map<string, number>(view.models().map(({ spec }) => [spec.name, 0]));
   for (const stats of view.living()) {
     if (stats.role !== role) continue;
-    for (const { name, figures } of stats.perThread ?? []) {
+    for (const { name, figures } of stats[rows] ?? []) {
       const model = name.split("@", 1)[0]!;
       const before = known.get(model);
       if (before !== undefined) known.set(model, join(before, (figures[figure] ?? 0) * scale));

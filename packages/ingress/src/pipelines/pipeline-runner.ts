@@ -108,6 +108,8 @@ export class PipelineRunner {
     const { target, reply, arrivedAt } = request;
     const served = this.#served.get(target)!;
     const { spec } = served;
+    if (delivery.header(HEADER.job) !== undefined)
+      throw new TuttiError("TUTTI_INVALID_INPUT", `"${target}" is a pipeline: jobs are for models`);
     const version = delivery.header(HEADER.version);
     if (version !== undefined && version !== spec.version)
       throw new TuttiError(

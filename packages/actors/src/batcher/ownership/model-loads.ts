@@ -32,8 +32,8 @@ export class ModelLoads {
     const elapsed = this.#readAt === undefined ? 0 : between(this.#readAt, now) / seconds(1);
     this.#readAt = now;
     const arrivals = new Map<number, number>();
-    for (const { spec, arrivals: count } of threads.values())
-      arrivals.set(spec.number, (arrivals.get(spec.number) ?? 0) + count);
+    for (const { spec, isForJobs, arrivals: count } of threads.values())
+      if (!isForJobs) arrivals.set(spec.number, (arrivals.get(spec.number) ?? 0) + count);
     for (const number of this.#measured.keys()) if (!arrivals.has(number)) this.#measured.delete(number);
     this.#total = 0;
     for (const [number, count] of arrivals) {
