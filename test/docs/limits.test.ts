@@ -9,15 +9,7 @@ const ROOT = join(import.meta.dirname, "../..");
  * can reach.
  */
 const FOLDERS = [
-  ...[
-    "actors/src",
-    "ingress/src",
-    "executor/src",
-    "bus-nats/src",
-    "engine-onnx/src",
-    "gateway/src",
-    "console/src/server",
-  ],
+  ...["actors/src", "ingress/src", "executor/src", "bus-nats/src", "engine-onnx/src", "gateway/src", "console/src"],
   ...["node/src/decode", "node/src/steps"],
   ...["pipelines/src", "ports/src/bus", "ports/src/engine", "ports/src/pull", "ports/src/store"],
   ...["protocol/src", "pull-tcp/src", "scheduling/src", "telemetry-otel/src", "units/src", "wire/src"],

@@ -8,7 +8,8 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { FeedHistory } from "@tutti/console";
+import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { findJaeger } from "../../infra/jaeger/jaeger.mjs";
 import { thisHost } from "../../infra/setup/host.mjs";
@@ -72,6 +73,11 @@ async function ask(model: string, more: Record<string, string> = {}): Promise<vo
 
 const DESKTOP: BrowserContextOptions = { viewport: { width: 1280, height: 860 }, colorScheme: "light" };
 
+const PHONE: BrowserContextOptions = {
+  ...{ viewport: { width: 390, height: 844 }, deviceScaleFactor: 2 },
+  ...{ colorScheme: "dark", hasTouch: true, isMobile: true },
+};
+
 /** Waits until each model has been served, and the timeline has bars. */
 async function awaitLoad(page: Page): Promise<void> {
   await page.getByText("serving", { exact: true }).waitFor(PATIENT);
@@ -134,6 +140,78 @@ test("the page shows the load as it comes: bars on the timeline, rates by model,
   await page.context().close();
 });
 
+const chartWords = (page: Page): Promise<string> =>
+  page
+    .getByRole("img", { name: /^Queue in requests, now: .*resnet50/ })
+    .getAttribute("aria-label", PATIENT)
+    .then(String);
+
+test("a page that opens again has the history of before, and every canvas says what it shows", async () => {
+  const { page, complaints } = await openPage(browser!, DESKTOP);
+  const past = await historyOf();
+  await page.goto(http);
+  await awaitLoad(page);
+  await expect.poll(async () => (await historyOf()).at.length, PATIENT).toBeGreaterThan(past.at.length + 2);
+  await page.reload();
+  // At once, not after the seconds that a new history would take.
+  expect(await chartWords(page)).toMatch(/resnet50 [\d.,]+, between/);
+  const { at } = await historyOf();
+  expect(at[0]).toBe(past.at[0]);
+  const canvases = page.locator("canvas");
+  for (const canvas of await canvases.all()) {
+    expect(await canvas.getAttribute("role")).toBe("img");
+    expect((await canvas.getAttribute("aria-label"))?.length).toBeGreaterThan(20);
+  }
+  expect(await canvases.count()).toBe(5);
+
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  expect(await page.evaluate("document.activeElement.id")).toBe("content");
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+/** The history as a page that opens gets it. */
+async function historyOf(): Promise<FeedHistory> {
+  const stop = new AbortController();
+  const response = await fetch(`${http}/console/feed`, { signal: stop.signal });
+  let text = "";
+  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk;
+    const found = /event: history\ndata: (.*)\n/.exec(text);
+    if (found === null) continue;
+    stop.abort();
+    return JSON.parse(found[1]!) as FeedHistory;
+  }
+  throw new Error("the feed ended before it had a history");
+}
+
+test("a phone shows refusals without scrolling: their rate on every view, causes and texts on two", async () => {
+  const { page, complaints } = await openPage(browser!, PHONE);
+  const refusing = setInterval(() => void ask("yolo", { "tutti-slo": "40ms" }), 200);
+  try {
+    await page.goto(http);
+    await awaitLoad(page);
+    await page.locator(".totals dt", { hasText: "refused" }).waitFor();
+    const line = page.getByRole("region", { name: "Refusals" });
+    await line.getByText("deadline infeasible").waitFor(PATIENT);
+    expect(await bottomOf(line)).toBeLessThan(PHONE.viewport!.height);
+    await line.getByRole("link", { name: "Refused" }).click();
+    const first = page.getByRole("region", { name: "Table: Refusals" }).getByRole("row").nth(1);
+    await first.waitFor(PATIENT);
+    expect(await bottomOf(first)).toBeLessThan(PHONE.viewport!.height);
+    expect(complaints).toEqual([]);
+  } finally {
+    clearInterval(refusing);
+    await page.context().close();
+  }
+});
+
+async function bottomOf(element: Locator): Promise<number> {
+  const box = await element.boundingBox();
+  return box === null ? Infinity : box.y + box.height;
+}
+
 test("an actor is restarted from the page, after a question, by who has the token", async () => {
   const { page, complaints } = await openPage(browser!, DESKTOP);
   await page.goto(`${http}/#actors`);
@@ -142,9 +220,10 @@ test("an actor is restarted from the page, after a question, by who has the toke
   const before = await button.getAttribute("aria-label");
   await button.click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Token").fill(TOKEN);
+  await dialog.getByLabel("Admin token").fill(TOKEN);
+  await dialog.getByText(/admin token: .*--admin-token/).waitFor();
   await keepScreenshot(page, "console-restart");
-  await dialog.getByLabel("Token").press("Enter");
+  await dialog.getByLabel("Admin token").press("Enter");
   await dialog.getByText(/was restarted/).waitFor(PATIENT);
   await page.keyboard.press("Escape");
   await expect
@@ -195,14 +274,10 @@ test("a request's trace is drawn from its spans, by its publisher's own id, and 
   await page.context().close();
 });
 
-const PHONE: BrowserContextOptions = {
-  ...{ viewport: { width: 390, height: 844 }, deviceScaleFactor: 2 },
-  ...{ colorScheme: "dark", hasTouch: true, isMobile: true },
-};
 const LOOKS: readonly (readonly [look: string, options: BrowserContextOptions, views: readonly string[]])[] = [
   ["light", DESKTOP, ["Live", "Actors", "Plan", "Refusals", "Traces", "Simulator"]],
   ["dark", { ...DESKTOP, colorScheme: "dark" }, ["Live", "Refusals"]],
-  ["phone", PHONE, ["Live", "Actors"]],
+  ["phone", PHONE, ["Live", "Actors", "Refusals"]],
 ];
 
 test.each(LOOKS)("views are accessible, fit, and complain of nothing (%s)", async (look, options, views) => {

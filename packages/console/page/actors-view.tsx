@@ -5,6 +5,7 @@ import { clockTime, duration, figure } from "./format.ts";
 import type { LiveStore } from "./live-store.ts";
 import { Empty, Table } from "./parts.tsx";
 import { RestartDialog } from "./restart-dialog.tsx";
+import { RestartRight } from "./restart-right.tsx";
 
 const HEAD = [
   "Actor",
@@ -23,7 +24,7 @@ export function ActorsView({ store }: { store: LiveStore }) {
   const [chosen, setChosen] = useState<FeedActor>();
   if (state === undefined) return <Empty>Waiting for the cluster to say something …</Empty>;
   const now = state.at;
-  const isOpen = hello?.restart === "token";
+  const access = hello?.restart ?? "closed";
   const several = new Set(state.actors.flatMap(({ subCluster }) => subCluster ?? [])).size > 1;
   return (
     <>
@@ -52,7 +53,8 @@ export function ActorsView({ store }: { store: LiveStore }) {
               <td>
                 <button
                   type="button"
-                  disabled={!isOpen || actor.actor === ""}
+                  disabled={actor.actor === ""}
+                  title={access === "key" ? "Needs an administrator's key" : "Needs an admin token"}
                   aria-label={`Restart ${actor.process || actor.role} ${actor.actor}`}
                   onClick={() => setChosen(actor)}
                 >
@@ -63,13 +65,9 @@ export function ActorsView({ store }: { store: LiveStore }) {
           ))}
         </Table>
         {state.actorsLeft > 0 && <p class="quiet">{state.actorsLeft} more are not shown.</p>}
-        {!isOpen && (
-          <p class="quiet">
-            Nobody may restart from here: the gateway was started without <code>--api-keys</code> and{" "}
-            <code>--admin-token</code>, or without an operator's rights. <code>tutti restart</code> does it from a
-            terminal.
-          </p>
-        )}
+        <p class="quiet">
+          <RestartRight access={access} />
+        </p>
       </section>
       {operations.length > 0 && (
         <section aria-labelledby="operations">

@@ -1,10 +1,11 @@
 /** The frame: the state of the cluster in one line, and the views below it. */
 import { useEffect, useState } from "preact/hooks";
-import type { FeedState } from "../src/feed.ts";
+import { type FeedState, WINDOW_S } from "../src/feed.ts";
+import { goodShare } from "../src/history.ts";
 import { ActorsView } from "./actors-view.tsx";
 import { rememberKey } from "./feed-client.ts";
 import { figure, percent, plural } from "./format.ts";
-import { type LiveStore, goodShare } from "./live-store.ts";
+import type { LiveStore } from "./live-store.ts";
 import { LiveView } from "./live-view.tsx";
 import { PlanView } from "./plan-view.tsx";
 import { RefusalsView } from "./refusals-view.tsx";
@@ -114,6 +115,7 @@ function Totals({ state }: { state: FeedState }) {
   const figures = [
     ["asked", `${figure(add(({ offered }) => offered))} r/s`],
     ["in time", percent(share)],
+    ["refused", refused === 0 ? "0" : `${figure(refused)}/s`],
     ["waiting", figure(add(({ queue }) => queue))],
     [
       plural(state.gpus.length + state.gpusLeft, "accelerator"),
@@ -121,7 +123,7 @@ function Totals({ state }: { state: FeedState }) {
     ],
   ] as const;
   return (
-    <dl class="totals">
+    <dl class="totals" title={`Rates and shares are those of the last ${WINDOW_S} s.`}>
       {figures.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>

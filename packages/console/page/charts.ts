@@ -1,6 +1,7 @@
 /** Builds the lines of the charts from the history. Pure. */
 import type { Colours } from "./colours.ts";
-import type { History, ModelHistory } from "./live-store.ts";
+import { figure } from "./format.ts";
+import type { History, ModelHistory } from "../src/history.ts";
 
 export interface Line {
   readonly label: string;
@@ -21,7 +22,7 @@ export interface Chart {
 export const LINES_SHOWN = 8;
 
 /** @param focus - one model in its own units, else all in comparison */
-export function chartsOf({ models }: History, colour: Colours, focus: string | undefined): Chart[] {
+export function chartsOf({ models }: Pick<History, "models">, colour: Colours, focus: string | undefined): Chart[] {
   const one = focus === undefined ? undefined : models.get(focus);
   if (focus !== undefined && one !== undefined) return focused(focus, one, colour(focus));
   const chosen = [...models].sort(([, a], [, b]) => sum(b.good) - sum(a.good)).slice(0, LINES_SHOWN);
@@ -85,6 +86,17 @@ function focused(name: string, history: ModelHistory, colour: string): Chart[] {
       ],
     },
   ];
+}
+
+/** The chart in words: each line's last value and its range. */
+export function chartText({ title, unit, lines }: Chart): string {
+  const said = lines.map(({ label, values }) => {
+    const known = values.filter((value) => value !== null);
+    if (known.length === 0) return `${label} unknown`;
+    const [least, most] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
+    return `${label} ${figure(known.at(-1))}, between ${figure(least)} and ${figure(most)} so far`;
+  });
+  return `${title} in ${unit}, now: ${said.length === 0 ? "nothing yet" : said.join("; ")}`;
 }
 
 const times = (value: number | null, factor: number): number | null => (value === null ? null : value * factor);

@@ -1,16 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { FeedBatches, FeedModel, FeedState } from "../src/feed.ts";
-import {
-  BARS_KEPT,
-  BARS_LAST_MS,
-  HISTORY_MODELS,
-  HISTORY_S,
-  LiveStore,
-  OPERATIONS_KEPT,
-  REFUSALS_KEPT,
-  goodShare,
-} from "./live-store.ts";
+import { HISTORY_MODELS_MAX, HISTORY_POINTS_MAX, History } from "../src/history.ts";
+import { BARS_KEPT, BARS_LAST_MS, LiveStore, OPERATIONS_KEPT, REFUSALS_KEPT } from "./live-store.ts";
 
 const model = (name: string, more: Partial<FeedModel> = {}): FeedModel => ({
   ...{ name, number: 1, state: "ready", reason: "", offered: 10, good: 9, late: 0, refused: { OVERLOADED: 1 } },
@@ -37,16 +29,19 @@ test("a batch's times are those of the cluster, and what is older than a minute 
   expect(store.bars.map(({ end }) => end)).toEqual([100_000 + BARS_LAST_MS + 5_000]);
 });
 
-test("history has a point a second, columns of one length, and gaps where a model was not there", () => {
+test("a page that opens has the gateway's history, and goes on with its own", () => {
+  const past = new History();
+  for (let s = 1; s <= 20; s++) past.note(s, [model("a", { queue: s })]);
   const store = new LiveStore();
-  store.apply("state", state(10_000, [model("a")]), 10_000);
-  store.apply("state", state(10_400, [model("a")]), 10_400);
-  store.apply("state", state(11_000, [model("b")]), 11_000);
-  const { at, models } = store.history;
-  expect(at).toEqual([10, 11]);
-  expect(models.get("a")!.queue).toEqual([2, null]);
-  expect(models.get("b")!.queue).toEqual([null, 2]);
-  expect(models.get("a")!.goodShare).toEqual([0.9, null]);
+  store.apply("state", state(3_000, [model("old")]), 0);
+  store.apply("history", JSON.parse(JSON.stringify(past.toFeed())), 0);
+  store.apply("state", state(20_900, [model("a", { queue: 99 })]), 0);
+  store.apply("state", state(21_100, [model("a", { queue: 21 }), model("b")]), 0);
+  expect(store.history.at).toEqual([...past.at, 21]);
+  expect(store.history.models.get("a")!.queue).toEqual(store.history.at);
+  expect(store.history.models.get("b")!.queue).toEqual([...past.at.map(() => null), 2]);
+  expect([...store.history.models.keys()]).toEqual(["a", "b"]);
+  expect(past.at).toHaveLength(20);
 });
 
 test("whatever comes, and however much, is kept within bounds, with columns of one length (STORE-1)", () => {
@@ -91,7 +86,8 @@ test("whatever comes, and however much, is kept within bounds, with columns of o
           );
         store.apply("operation", { at: now, what: "restart", text: "" }, now);
         const { at, models } = store.history;
-        expect(models.size).toBeLessThanOrEqual(HISTORY_MODELS);
+        expect(at.length).toBeLessThanOrEqual(HISTORY_POINTS_MAX);
+        expect(models.size).toBeLessThanOrEqual(HISTORY_MODELS_MAX);
         for (const { queue, p99 } of models.values())
           expect([queue.length, p99.length]).toEqual([at.length, at.length]);
         expect(store.bars.length).toBeLessThanOrEqual(BARS_KEPT);
@@ -103,14 +99,6 @@ test("whatever comes, and however much, is kept within bounds, with columns of o
   );
 });
 
-test("the history ends after some minutes, and models that have gone leave it", () => {
-  const store = new LiveStore();
-  store.apply("state", state(0, [model("gone"), model("stays")]), 0);
-  for (let s = 1; s <= HISTORY_S + 5; s++) store.apply("state", state(1_000 * s, [model("stays")]), 0);
-  expect(store.history.at).toHaveLength(HISTORY_S);
-  expect([...store.history.models.keys()]).toEqual(["stays"]);
-});
-
 test("a new connection begins with the whole, so nothing is told twice", () => {
   const store = new LiveStore();
   const refusal = { at: 1, model: "a", code: "X", text: "" };
@@ -118,10 +106,4 @@ test("a new connection begins with the whole, so nothing is told twice", () => {
   store.apply("hello", { cluster: "main", policies: [], restart: "closed", traces: false }, 0);
   store.apply("refusals", [refusal], 0);
   expect(store.refusals).toEqual([refusal]);
-});
-
-test("the good share is of what was decided: what waits counts neither way", () => {
-  expect(goodShare({ good: 9, late: 0.5, refused: { OVERLOADED: 0.5 } })).toBe(0.9);
-  expect(goodShare({ good: 0, late: 0, refused: {} })).toBeNull();
-  expect(goodShare({ good: null, late: null, refused: { OVERLOADED: 5 } })).toBe(0);
 });

@@ -1,21 +1,22 @@
 /**
  * State of the page: the last state, the bars of the last minute, the history of the last minutes. All of it is bounded
- * here (T7).
+ * here or in the history (T7).
  *
- *   STORE-1. Of bars at most `BARS_KEPT`, of seconds of history `HISTORY_S`, of models in it `HISTORY_MODELS`; the
- *            oldest go first.
+ *   STORE-1. Of bars at most `BARS_KEPT`, of refusals `REFUSALS_KEPT`, of operations `OPERATIONS_KEPT`; the oldest go
+ *            first.
  */
 import type {
   FeedBatches,
   FeedEvents,
   FeedHello,
-  FeedModel,
+  FeedHistory,
   FeedOperation,
   FeedPlan,
   FeedRefusal,
   FeedState,
 } from "../src/feed.ts";
 import { BATCH_ROW_WIDTH } from "../src/feed.ts";
+import { History } from "../src/history.ts";
 
 /** A batch on the timeline; times in ms. */
 export interface Bar {
@@ -33,28 +34,8 @@ export interface Bar {
 
 export const BARS_KEPT = 20_000;
 export const BARS_LAST_MS = 65_000;
-export const HISTORY_S = 300;
-export const HISTORY_MODELS = 64;
 export const REFUSALS_KEPT = 200;
 export const OPERATIONS_KEPT = 50;
-
-/** One model over time; null where no value was known. Columns have equal lengths, those of `History.at`. */
-export interface ModelHistory {
-  readonly good: (number | null)[];
-  readonly goodShare: (number | null)[];
-  readonly queue: (number | null)[];
-  readonly batch: (number | null)[];
-  readonly target: (number | null)[];
-  readonly p99: (number | null)[];
-  slo: number;
-}
-export interface History {
-  /** Seconds since the epoch. */
-  readonly at: number[];
-  readonly models: Map<string, ModelHistory>;
-}
-
-const COLUMNS = ["good", "goodShare", "queue", "batch", "target", "p99"] as const;
 
 export class LiveStore {
   hello: FeedHello | undefined;
@@ -65,7 +46,7 @@ export class LiveStore {
   barsLeft = 0;
   refusals: FeedRefusal[] = [];
   operations: FeedOperation[] = [];
-  readonly history: History = { at: [], models: new Map() };
+  readonly history = new History();
   connected = false;
   /** The gateway sends nothing without a key. */
   needsKey = false;
@@ -99,6 +80,9 @@ export class LiveStore {
         this.hello = value as FeedHello;
         this.refusals = [];
         break;
+      case "history":
+        this.history.restore(value as FeedHistory);
+        break;
       case "state":
         this.#onState(value as FeedState, nowMs);
         break;
@@ -121,21 +105,7 @@ export class LiveStore {
   #onState(state: FeedState, nowMs: number): void {
     this.state = state;
     this.offset = state.at - nowMs;
-    const second = Math.floor(state.at / 1_000);
-    const { at, models } = this.history;
-    if (at.at(-1) === second) return;
-    at.push(second);
-    for (const model of state.models.slice(0, HISTORY_MODELS)) {
-      if (!models.has(model.name) && models.size < HISTORY_MODELS) models.set(model.name, emptyHistory(at.length - 1));
-    }
-    const known = new Map(state.models.map((model) => [model.name, model]));
-    for (const [name, history] of models) note(history, known.get(name));
-    if (at.length <= HISTORY_S) return;
-    at.shift();
-    for (const [name, history] of models) {
-      for (const column of COLUMNS) history[column].shift();
-      if (!known.has(name) && history.queue.every((one) => one === null)) models.delete(name);
-    }
+    this.history.note(Math.floor(state.at / 1_000), state.models);
   }
 
   #onBatches({ at, left, rows }: FeedBatches): void {
@@ -166,37 +136,4 @@ export function barsOf(rows: readonly number[], time: (told: number) => number):
     });
   }
   return bars;
-}
-
-function emptyHistory(length: number): ModelHistory {
-  const nothing = (): null[] => Array.from({ length }, () => null);
-  return {
-    good: nothing(),
-    goodShare: nothing(),
-    queue: nothing(),
-    batch: nothing(),
-    target: nothing(),
-    p99: nothing(),
-    slo: 0,
-  };
-}
-
-function note(history: ModelHistory, model: FeedModel | undefined): void {
-  history.good.push(model?.good ?? null);
-  history.goodShare.push(model === undefined ? null : goodShare(model));
-  history.queue.push(model?.queue ?? null);
-  history.batch.push(model?.batchMean ?? null);
-  history.target.push(model?.target ?? null);
-  history.p99.push(model?.p99Ms ?? null);
-  if (model !== undefined) history.slo = model.sloMs;
-}
-
-/**
- * Share of good answers: answered in time, of answered and refused together; null without any. Waiting requests do not
- * count.
- */
-export function goodShare({ good, late, refused }: Pick<FeedModel, "good" | "late" | "refused">): number | null {
-  const bad = (late ?? 0) + Object.values(refused).reduce((sum, rate) => sum + rate, 0);
-  const all = (good ?? 0) + bad;
-  return all < 0.05 ? null : (good ?? 0) / all;
 }

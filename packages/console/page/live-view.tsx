@@ -1,11 +1,13 @@
 /** The live view: the accelerators, the models, and their figures over the last minutes. */
 import { useMemo, useState } from "preact/hooks";
-import type { FeedModel } from "../src/feed.ts";
+import { type FeedModel, WINDOW_S } from "../src/feed.ts";
 import { chartsOf } from "./charts.ts";
 import { type Colours, coloursOf } from "./colours.ts";
+import { shortCode } from "./explain.ts";
 import { figure, milliseconds, percent } from "./format.ts";
-import { type LiveStore, goodShare } from "./live-store.ts";
+import type { LiveStore } from "./live-store.ts";
 import { LiveTimeline } from "./live-timeline.tsx";
+import { batchText, latencyText, refusedCauses, rowVerdict } from "./model-row.ts";
 import { Empty, Meter, Swatch, Table } from "./parts.tsx";
 import { SeriesChart } from "./series-chart.tsx";
 
@@ -16,10 +18,13 @@ export function LiveView({ store }: { store: LiveStore }) {
   const colours = coloursOf(state);
   return (
     <>
+      <RefusedLine models={state.models} />
       <LiveTimeline store={store} models={state.models} colours={colours} />
       <section aria-labelledby="models">
         <div class="bar">
-          <h2 id="models">Models</h2>
+          <h2 id="models">
+            Models <span class="quiet">over the last {WINDOW_S} s</span>
+          </h2>
           {focus !== undefined && (
             <button type="button" onClick={() => setFocus(undefined)}>
               Show all in the charts
@@ -37,6 +42,37 @@ export function LiveView({ store }: { store: LiveStore }) {
       </section>
       <Charts store={store} colours={colours} focus={focus} />
     </>
+  );
+}
+
+const CAUSES_SHOWN = 3;
+const MODELS_SHOWN = 3;
+
+/** First on the page, so that no screen is too small for it. */
+function RefusedLine({ models }: { models: readonly FeedModel[] }) {
+  const causes = refusedCauses(models);
+  const left = causes.length - CAUSES_SHOWN;
+  return (
+    <section class="line" aria-label="Refusals">
+      {causes.length === 0 ? (
+        <span class="quiet">Nothing was refused in the last {WINDOW_S} s.</span>
+      ) : (
+        <>
+          <a href="#refusals">Refused</a> <span class="quiet">in the last {WINDOW_S} s:</span>{" "}
+          {causes.slice(0, CAUSES_SHOWN).map(({ code, rate, models: names }, i) => (
+            <span key={code}>
+              {i > 0 && ", "}
+              <strong>{shortCode(code)}</strong> {figure(rate)}/s{" "}
+              <span class="quiet">
+                {names.slice(0, MODELS_SHOWN).join(", ")}
+                {names.length > MODELS_SHOWN && ` and ${names.length - MODELS_SHOWN} more`}
+              </span>
+            </span>
+          ))}
+          {left > 0 && `, and ${left} more ${left === 1 ? "cause" : "causes"}`}
+        </>
+      )}
+    </section>
   );
 }
 
@@ -66,8 +102,7 @@ function ModelTable({
   return (
     <Table name="Models" head={HEAD}>
       {models.map((model) => {
-        const share = goodShare(model);
-        const slow = model.p99Ms === null ? null : model.p99Ms / model.sloMs;
+        const { share, inTime, ratio, latency, note } = rowVerdict(model);
         const isFocus = model.name === focus;
         return (
           <tr key={model.name} class={isFocus ? "chosen" : ""}>
@@ -89,23 +124,19 @@ function ModelTable({
               )}
             </th>
             <td>
-              <Meter
-                share={share}
-                text={percent(share)}
-                state={share === null ? "plain" : share >= 0.99 ? "good" : "bad"}
-              />
+              <Meter share={share} text={percent(share)} state={inTime} />
             </td>
             <td class="number">{figure(model.good)}</td>
             <td class="number wide">{figure(model.offered)}</td>
             <td class="number wide">{figure(model.queue)}</td>
-            <td class="number wide">
+            <td class="number wide" title={batchText(model)}>
               {figure(model.batchMean)} <span class="quiet">/ {figure(model.target)}</span>
             </td>
-            <td>
+            <td title={latencyText(model, note)}>
               <Meter
-                share={slow}
+                share={ratio}
                 text={`${milliseconds(model.p99Ms)} / ${milliseconds(model.sloMs)}`}
-                state={slow === null ? "plain" : slow <= 1 ? "good" : "bad"}
+                state={latency}
               />
             </td>
             <td class="wide">{refusedText(model)}</td>
@@ -116,15 +147,15 @@ function ModelTable({
   );
 }
 
-function refusedText({ refused }: FeedModel): string {
-  const causes = Object.entries(refused).filter(([, rate]) => rate > 0);
-  return causes.map(([code, rate]) => `${code.toLowerCase().replaceAll("_", " ")} ${figure(rate)}/s`).join(", ");
-}
+const refusedText = (model: FeedModel): string =>
+  refusedCauses([model])
+    .map(({ code, rate }) => `${shortCode(code)} ${figure(rate)}/s`)
+    .join(", ");
 
 function Charts({ store, colours, focus }: { store: LiveStore; colours: Colours; focus: string | undefined }) {
   const { history } = store;
   const last = history.at.at(-1);
-  const charts = useMemo(() => chartsOf(history, colours, focus), [last, focus]);
+  const charts = useMemo(() => chartsOf(history, colours, focus), [last, focus, history.models]);
   if (history.at.length < 2) return null;
   return (
     <section aria-labelledby="minutes">

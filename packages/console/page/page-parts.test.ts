@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { chartsOf } from "./charts.ts";
+import { chartText, chartsOf } from "./charts.ts";
 import { groupRefusals, shortCode } from "./explain.ts";
 import { bytes, duration, figure, milliseconds, percent } from "./format.ts";
-import type { ModelHistory } from "./live-store.ts";
+import type { ModelHistory } from "../src/history.ts";
 
 test("numbers read as people write them, and nearly all is never shown as all", () => {
   expect([0, 0.123, 4, 12.34, 1234.5, null].map(figure)).toEqual(["0", "0.12", "4", "12.3", "1,235", "–"]);
@@ -56,18 +56,27 @@ const history = (good: number, more: Partial<ModelHistory> = {}): ModelHistory =
 test("all models are compared in shares of their targets; one alone stands in its own units beside them", () => {
   const models = new Map(Array.from({ length: 12 }, (_, i) => [`m${i}`, history(i)]));
   const colours = (name: string): string => `colour of ${name}`;
-  const all = chartsOf({ at: [1], models }, colours, undefined);
+  const all = chartsOf({ models }, colours, undefined);
   expect(all.map(({ lines }) => lines.length)).toEqual([8, 8, 8, 8]);
   expect(all[0]!.lines[0]).toMatchObject({ label: "m11", colour: "colour of m11", values: [50] });
   expect(all[2]!.lines[0]!.values).toEqual([75]);
   expect(all[3]!.lines[0]!.values).toEqual([80]);
-  const one = chartsOf({ at: [1], models }, colours, "m3");
+  const one = chartsOf({ models }, colours, "m3");
   expect(one[2]!.lines.map(({ label, values }) => [label, values])).toEqual([
     ["m3", [6]],
     ["target", [8]],
   ]);
   expect(
-    chartsOf({ at: [1], models: new Map([["x", history(1, { target: [null], p99: [null] })]]) }, colours, undefined)[2]!
+    chartsOf({ models: new Map([["x", history(1, { target: [null], p99: [null] })]]) }, colours, undefined)[2]!
       .lines[0]!.values,
   ).toEqual([null]);
+});
+
+test("a chart is said in words: what is now, and how far it went", () => {
+  const line = (label: string, values: (number | null)[]) => ({ label, colour: "", isReference: false, values });
+  const chart = { title: "Queue", unit: "requests", least: 4, mark: undefined };
+  expect(chartText({ ...chart, lines: [line("a", [2, 7, 3, null]), line("b", [null])] })).toBe(
+    "Queue in requests, now: a 3, between 2 and 7 so far; b unknown",
+  );
+  expect(chartText({ ...chart, lines: [] })).toBe("Queue in requests, now: nothing yet");
 });

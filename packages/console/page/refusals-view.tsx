@@ -1,5 +1,6 @@
 /** The latest refusals and their meaning. */
 import { useState } from "preact/hooks";
+import { WINDOW_S } from "../src/feed.ts";
 import { explanation, groupRefusals, shortCode } from "./explain.ts";
 import { clockTime, figure } from "./format.ts";
 import type { LiveStore } from "./live-store.ts";
@@ -10,6 +11,8 @@ const SHOWN = 30;
 
 export function RefusalsView({ store }: { store: LiveStore }) {
   const [isWhole, setWhole] = useState(false);
+  // On a phone the explanations would push the refusals themselves below the fold.
+  const [isWide] = useState(() => innerWidth >= 720);
   const { refusals, state } = store;
   const rates = new Map<string, number>();
   for (const { refused } of state?.models ?? [])
@@ -24,22 +27,14 @@ export function RefusalsView({ store }: { store: LiveStore }) {
   return (
     <>
       <section aria-labelledby="causes">
-        <h2 id="causes">Causes</h2>
-        <dl class="causes">
-          {codes.map((code) => {
-            const { means, look } = explanation(code);
-            return (
-              <div key={code}>
-                <dt>
-                  {shortCode(code)} <span class="quiet">{figure(rates.get(code) ?? 0)}/s now</span>
-                </dt>
-                <dd>
-                  {means} <span class="quiet">{look}</span>
-                </dd>
-              </div>
-            );
-          })}
-        </dl>
+        <h2 id="causes">
+          Causes <span class="quiet">over the last {WINDOW_S} s</span>
+        </h2>
+        <div class="causes">
+          {codes.map((code) => (
+            <Cause key={code} code={code} rate={rates.get(code) ?? 0} isWide={isWide} />
+          ))}
+        </div>
       </section>
       <section aria-labelledby="refusals">
         <h2 id="refusals">The last ones</h2>
@@ -67,5 +62,17 @@ export function RefusalsView({ store }: { store: LiveStore }) {
         <p class="quiet">An actor tells of its last sixteen a second; rates count all.</p>
       </section>
     </>
+  );
+}
+
+function Cause({ code, rate, isWide }: { code: string; rate: number; isWide: boolean }) {
+  const { means, look } = explanation(code);
+  return (
+    <details open={isWide}>
+      <summary>
+        <strong>{shortCode(code)}</strong> <span class="quiet">{figure(rate)}/s</span>
+      </summary>
+      {means} <span class="quiet">{look}</span>
+    </details>
   );
 }

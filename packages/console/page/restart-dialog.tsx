@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { FeedActor } from "../src/feed.ts";
 import { ask, rememberKey, rememberedKey } from "./feed-client.ts";
 import type { LiveStore } from "./live-store.ts";
+import { RestartRight } from "./restart-right.tsx";
 
 const MEANS: Readonly<Record<string, string>> = {
   executor: "It ends the batches that it has; its accelerators serve nothing until it is back.",
@@ -19,6 +20,8 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
   const [problem, setProblem] = useState("");
   const begun = useRef(Infinity);
   useEffect(() => dialog.current?.showModal(), []);
+  const access = store.hello?.restart ?? "closed";
+  const isOpen = access !== "closed";
   const name = `${actor.process || actor.role} ${actor.actor}`;
   const steps = store.operations.filter(({ at, what }) => what === `restart ${actor.actor}` && at >= begun.current);
 
@@ -43,19 +46,10 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
           No request is lost by it. {MEANS[actor.role] ?? "Serving goes on meanwhile."} The gateway's log keeps who
           asked.
         </p>
-        {phase === "asking" && (
-          <label>
-            Token
-            <input
-              type="password"
-              autocomplete="off"
-              spellcheck={false}
-              required
-              value={token}
-              onInput={(event) => setToken(event.currentTarget.value)}
-            />
-          </label>
-        )}
+        <p class="quiet">
+          <RestartRight access={access} />
+        </p>
+        {phase === "asking" && isOpen && <TokenField token={token} onInput={setToken} />}
         <div role="status">
           {phase !== "asking" && (
             <ol class="log">
@@ -70,9 +64,9 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
         </div>
         <div class="bar end">
           <button type="button" onClick={() => dialog.current?.close()}>
-            {phase === "asking" ? "Leave it" : "Close"}
+            {phase === "asking" && isOpen ? "Leave it" : "Close"}
           </button>
-          {phase === "asking" && (
+          {phase === "asking" && isOpen && (
             <button type="submit" class="danger">
               Restart it
             </button>
@@ -80,5 +74,21 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
         </div>
       </form>
     </dialog>
+  );
+}
+
+function TokenField({ token, onInput }: { token: string; onInput: (token: string) => void }) {
+  return (
+    <label>
+      Admin token
+      <input
+        type="password"
+        autocomplete="off"
+        spellcheck={false}
+        required
+        value={token}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+    </label>
   );
 }

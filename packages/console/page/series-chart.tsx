@@ -1,11 +1,13 @@
 /** A small chart of lines over time, drawn by uPlot. */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import type { Chart } from "./charts.ts";
-import { figure } from "./format.ts";
+import { type Chart, chartText } from "./charts.ts";
+import { clockTime, figure } from "./format.ts";
 import { inkOf, useSize, useTheme } from "./theme.ts";
 
 const HEIGHT = 150;
+/** Charts of more seconds have whole minutes on their axis. */
+const MINUTES_FROM_S = 150;
 
 export function SeriesChart({ chart, at }: { chart: Chart; at: readonly number[] }) {
   const [box, width] = useSize<HTMLDivElement>();
@@ -13,29 +15,29 @@ export function SeriesChart({ chart, at }: { chart: Chart; at: readonly number[]
   const theme = useTheme();
   const shape = chart.lines.map(({ label, colour }) => `${label} ${colour}`).join("|");
   const data = [at, ...chart.lines.map(({ values }) => values)] as unknown as uPlot.AlignedData;
+  const words = chartText(chart);
   const latest = useRef(data);
   latest.current = data;
   useEffect(() => {
     if (box.current === null || width < 60) return;
     const made = new uPlot(optionsOf(chart, width, box.current), latest.current, box.current);
+    made.ctx.canvas.setAttribute("role", "img");
+    made.ctx.canvas.setAttribute("aria-label", words);
     plot.current = made;
     return () => made.destroy();
   }, [width, theme, shape, chart.title]);
-  useEffect(() => plot.current?.setData(data), [at.at(-1), shape]);
+  useEffect(() => {
+    plot.current?.setData(data);
+    plot.current?.ctx.canvas.setAttribute("aria-label", words);
+  }, [at, at.at(-1), shape]);
   return (
     <figure class="chart">
       <figcaption>
         {chart.title} <span class="quiet">{chart.unit}</span>
       </figcaption>
-      <div ref={box} role="img" aria-label={inWords(chart)} />
+      <div ref={box} />
     </figure>
   );
-}
-
-/** The last value of each line. */
-function inWords({ title, unit, lines }: Chart): string {
-  const said = lines.map(({ label, values }) => `${label} ${figure(values.findLast((value) => value !== null))}`);
-  return `${title} in ${unit}, now: ${said.length === 0 ? "nothing yet" : said.join(", ")}`;
 }
 
 function optionsOf(chart: Chart, width: number, within: Element): uPlot.Options {
@@ -71,9 +73,9 @@ function optionsOf(chart: Chart, width: number, within: Element): uPlot.Options 
     axes: [
       {
         ...axis,
-        space: 70,
+        space: (_, __, from, to) => (to - from > MINUTES_FROM_S ? 45 : 70),
         size: 24,
-        values: (_, splits) => splits.map((s) => new Date(s * 1_000).toLocaleTimeString("en-GB")),
+        values: (_, splits, __, ___, step) => splits.map((s) => clockTime(s * 1_000).slice(0, step < 60 ? 8 : 5)),
       },
       { ...axis, space: 28, size: 44, values: (_, splits) => splits.map((value) => figure(value)) },
     ],

@@ -70,3 +70,11 @@ test("who can't see the picture is told how busy it is, how large batches are an
   );
   expect(summaryOf([], FRAME)).toBe("no batch ran on 2 accelerators in 1.0 s");
 });
+
+test("a number that would be cut at an edge, or is too wide for its bar, is not drawn", () => {
+  const label = (more: Partial<Bar>): string => barShapes([bar(more)], FRAME)[0]!.label;
+  expect(label({ first: 900, start: 950, end: 1_200 })).toBe("");
+  expect(label({ start: 1_900, end: 2_050 })).toBe("");
+  expect([label({ end: 1_230, size: 7 }), label({ end: 1_230, size: 17 })]).toEqual(["7", ""]);
+  expect(label({ end: 1_260, size: 128 })).toBe("128");
+});

@@ -28,7 +28,7 @@ export interface BarShape {
   /** Start of the line before it; `x` where none is visible. */
   readonly lineX: number;
   readonly lineY: number;
-  /** Size of the batch, where the text fits. */
+  /** Size of the batch, where the whole text fits. */
   readonly label: string;
 }
 
@@ -61,7 +61,7 @@ export function barShapes(bars: readonly Bar[], { from, to, width, rowHeight, gp
       height,
       lineX: x - lineX >= LINE_LEAST ? lineX : x,
       lineY: row * rowHeight + rowHeight - 3 * lanes + 3 * (bar.model % lanes),
-      label: own >= DIGIT * label.length + 4 && height >= 11 ? label : "",
+      label: own >= DIGIT * label.length + 4 && height >= 11 && x >= 0 && x + own <= width ? label : "",
     });
   }
   return shapes;

@@ -1,5 +1,6 @@
 /** The accelerator timeline on a canvas: live, or of a replay. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { textOn } from "./colours.ts";
 import { milliseconds } from "./format.ts";
 import type { Bar } from "./live-store.ts";
 import { type BarShape, type Frame, barShapes, shapeAt, summaryOf, timeTicks } from "./timeline-shapes.ts";
@@ -171,7 +172,8 @@ function paint(
       pen.fillRect(x, y, wide, 3);
     }
     if (label === "") continue;
-    pen.fillStyle = "#fff";
+    pen.fillStyle = colour(bar.model); // Reads back as #rrggbb.
+    pen.fillStyle = textOn(String(pen.fillStyle));
     pen.fillText(label, x + wide / 2, y + high / 2 + 0.5);
   }
   pen.restore();

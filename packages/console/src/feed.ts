@@ -12,6 +12,8 @@
 export interface FeedEvents {
   /** Sent once, first. */
   readonly hello: FeedHello;
+  /** Sent once, second: the points until now. A page adds those of `state`. */
+  readonly history: FeedHistory;
   /** The whole state, whenever a part of it changed; at most four times a second. */
   readonly state: FeedState;
   /** Batches that ended. */
@@ -27,10 +29,28 @@ export interface FeedHello {
   readonly cluster: string;
   /** Policies that a replay accepts. */
   readonly policies: readonly string[];
-  /** Whether actors may be restarted from here: with a token, or not at all. */
-  readonly restart: "token" | "closed";
+  /** Restarts from here need the gateway's token, or an administrator's key; or there are none. */
+  readonly restart: "token" | "key" | "closed";
   /** Whether traces can be asked for. */
   readonly traces: boolean;
+}
+
+/** Columns have a place for each point; null where a value was not known. */
+export interface FeedHistory {
+  /** Seconds since the epoch, ascending. */
+  readonly at: readonly number[];
+  readonly models: readonly {
+    readonly name: string;
+    readonly good: readonly (number | null)[];
+    /** Share of the good among the decided, 0 … 1. */
+    readonly goodShare: readonly (number | null)[];
+    readonly queue: readonly (number | null)[];
+    readonly batch: readonly (number | null)[];
+    readonly target: readonly (number | null)[];
+    readonly p99: readonly (number | null)[];
+    /** The SLO of now, in ms. */
+    readonly slo: number;
+  }[];
 }
 
 export interface FeedState {
@@ -53,15 +73,17 @@ export interface FeedModel {
   readonly number: number;
   readonly state: string;
   readonly reason: string;
-  /** Per second; null until it is known. */
+  /** Per second, over the last `WINDOW_S` seconds; null until it is known. */
   readonly offered: number | null;
   readonly good: number | null;
   readonly late: number | null;
   readonly refused: Readonly<Record<string, number>>;
   readonly queue: number;
+  /** Over the same seconds. */
   readonly batchMean: number | null;
   /** The target batch size at the current rate. */
   readonly target: number | null;
+  /** Latency of the answers of the same seconds, at the ingress where it is highest. */
   readonly p99Ms: number | null;
   readonly sloMs: number;
 }
@@ -218,6 +240,8 @@ export interface TraceSpan {
   readonly links: readonly string[];
 }
 
+/** Rates, shares and latencies of one row are all those of so many seconds. */
+export const WINDOW_S = 10;
 /** Numbers of one batch in `rows`. */
 export const BATCH_ROW_WIDTH = 8;
 export const REPLAY_MINUTES_MAX = 10;

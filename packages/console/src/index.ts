@@ -1,2 +1,3 @@
 export * from "./console-files.ts";
 export * from "./feed.ts";
+export * from "./history.ts";

@@ -323,7 +323,7 @@ class Gateway {
         if (this.#access !== undefined) await this.#inferenceService.administrator(authorization);
       },
       administer: (act, run) => this.#inferenceService.administer(act, run),
-      isOpen: adminToken !== undefined || this.#access !== undefined,
+      authorisedBy: this.#access !== undefined ? "key" : adminToken === undefined ? undefined : "token",
       folder: consoleFolder,
       traceQuery,
     });

@@ -1,9 +1,9 @@
 /** The state that the page shows, from the reports of the cluster's actors. Pure. */
 import type { CatalogModel } from "@tutti/actors";
-import { type ActorRow, type ClusterView, type LivePlan, actorRows, latestOf, statusOf } from "@tutti/admin/operators";
+import { type ActorRow, type ClusterView, type LivePlan, actorRows, statusOf } from "@tutti/admin/operators";
 import type { FeedActor, FeedGpu, FeedModel, FeedPlan, FeedRecord, FeedState } from "../index.ts";
 import type { AgentAnswered } from "@tutti/protocol";
-import { modelNumberOf } from "@tutti/units";
+import type { ModelWindow } from "./model-windows.ts";
 
 /** Rows of each table that the page gets; the busiest models are among them. */
 export const MODELS_TOLD = 200;
@@ -14,36 +14,48 @@ export interface FeedSources {
   readonly nowMs: number;
   readonly view: ClusterView;
   readonly models: readonly CatalogModel[];
+  /** By the model's number. */
+  readonly windows: ReadonlyMap<number, ModelWindow>;
   readonly agents: readonly AgentAnswered[];
   readonly missing: readonly string[];
   readonly record: FeedRecord;
 }
 
-export function feedState({ nowMs, view, models, agents, missing, record }: FeedSources): FeedState {
+/** Figures of a model, as rows and the history have them. */
+export function modelFigures(
+  { spec }: CatalogModel,
+  window: ModelWindow | undefined,
+): Omit<FeedModel, "state" | "reason"> {
+  const { refused = {}, queue = 0, p99Us = 0 } = window ?? {};
+  return {
+    name: spec.name,
+    number: spec.number,
+    offered: rounded(window?.offered),
+    good: rounded(window?.good),
+    late: rounded(window?.late),
+    refused: Object.fromEntries(Object.entries(refused).map(([code, rate]) => [code, rounded(rate) ?? 0])),
+    queue,
+    batchMean: rounded(window?.batchMean),
+    target: window?.target ?? null,
+    p99Ms: p99Us === 0 ? null : rounded(p99Us / 1_000),
+    sloMs: spec.slo / 1_000,
+  };
+}
+
+/** The busiest first. */
+export const byRate = (a: Pick<FeedModel, "name" | "offered">, b: Pick<FeedModel, "name" | "offered">): number =>
+  (b.offered ?? 0) - (a.offered ?? 0) || (a.name < b.name ? -1 : 1);
+
+export function feedState({ nowMs, view, models, windows, agents, missing, record }: FeedSources): FeedState {
   const status = statusOf(
     view,
     models.map(({ spec, status: known }) => ({ spec, status: known })),
   );
-  const targets = targetsOf(view);
-  const rows = status.models.map((row, i): FeedModel => {
-    const { spec } = models[i]!;
-    return {
-      name: row.name,
-      number: spec.number,
-      state: row.state,
-      reason: row.reason,
-      offered: rounded(row.offered),
-      good: rounded(row.good),
-      late: rounded(row.late),
-      refused: Object.fromEntries(Object.entries(row.refused).map(([code, rate]) => [code, rounded(rate) ?? 0])),
-      queue: row.queue,
-      batchMean: rounded(row.batchMean),
-      target: targets.get(spec.number) ?? null,
-      p99Ms: row.p99Us === 0 ? null : rounded(row.p99Us / 1_000),
-      sloMs: spec.slo / 1_000,
-    };
+  const rows = models.map((model, i): FeedModel => {
+    const { state, reason } = status.models[i]!;
+    return { ...modelFigures(model, windows.get(model.spec.number)), state, reason };
   });
-  rows.sort((a, b) => (b.offered ?? 0) - (a.offered ?? 0) || (a.name < b.name ? -1 : 1));
+  rows.sort(byRate);
   const gpus = status.accelerators.map(({ gpu, type, host, subCluster, serving, busy }): FeedGpu => {
     return { gpu, type, host, subCluster, serving, busy: rounded(busy) };
   });
@@ -76,20 +88,6 @@ const feedActor = (row: ActorRow, startedAt: number): FeedActor => ({
   queue: row.queue,
   health: row.health,
 });
-
-/** Target batch sizes by model; with several buckets the largest. */
-function targetsOf(view: ClusterView): Map<number, number> {
-  const targets = new Map<number, number>();
-  for (const actor of view.actors()) {
-    if (actor.beat.role !== "batcher") continue;
-    for (const { thread, figures } of latestOf(actor)?.perThread ?? []) {
-      const number = modelNumberOf(thread);
-      const target = figures["target"];
-      if (target !== undefined) targets.set(number, Math.max(target, targets.get(number) ?? 0));
-    }
-  }
-  return targets;
-}
 
 /**
  * Rounds to three digits. Finer changes are invisible to a reader, and would only make every message differ from the

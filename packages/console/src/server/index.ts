@@ -1,7 +1,8 @@
 export { ArrivalRecord } from "./arrival-record.ts";
 export { EndedBatches } from "./ended-batches.ts";
-export { feedPlan, feedState } from "./feed-state.ts";
+export { byRate, feedPlan, feedState, modelFigures } from "./feed-state.ts";
 export { LiveFeed } from "./live-feed.ts";
+export { ModelWindows } from "./model-windows.ts";
 export { RecentRefusals } from "./recent-refusals.ts";
 export { REPLAY_POLICIES, Replays, replayWish } from "./replays.ts";
 export { type OperatorPorts, Restarts } from "./restarts.ts";

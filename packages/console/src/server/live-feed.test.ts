@@ -57,6 +57,7 @@ function scene() {
   const feed = new LiveFeed({
     open: () => (it.opened++, { stop: () => void it.stopped++ }),
     hello: () => ({ cluster: "main", policies: [], restart: "closed", traces: false }),
+    history: () => ({ at: [], models: [] }),
     state: () => (it.asked++, it.state),
     refusals: () => [],
     plan: () => it.plan,
@@ -90,7 +91,7 @@ test("nothing is listened to and nothing computed before a page is open and afte
 test("a page is told the whole at first, and then what changed, once a tick at most (LF2)", () => {
   const { it, feed } = scene();
   const page = join(feed);
-  expect(page.take()).toEqual(["hello", "state", "refusals", "plan"]);
+  expect(page.take()).toEqual(["hello", "history", "state", "refusals", "plan"]);
   feed.tick();
   page.take();
   it.state = { ...STATE, at: 250 };

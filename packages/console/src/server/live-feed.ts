@@ -20,6 +20,7 @@ export interface FeedPorts {
   /** Starts the subscriptions. @returns an object that stops them */
   readonly open: () => { stop(): void };
   readonly hello: () => FeedEvents["hello"];
+  readonly history: () => FeedEvents["history"];
   readonly state: () => FeedEvents["state"];
   readonly refusals: () => FeedEvents["refusals"];
   /** Undefined where there is none yet. */
@@ -66,8 +67,9 @@ export class LiveFeed {
     this.#pages.add(response);
     response.once("close", () => this.#leave(response));
     if (this.#listening === undefined) this.#begin();
-    const { hello, refusals, plan } = this.#ports;
+    const { hello, history, refusals, plan } = this.#ports;
     response.write(`retry: 1000\n${eventText("hello", hello())}`);
+    response.write(eventText("history", history()));
     response.write(this.#last.get("state") ?? eventText("state", this.#state()));
     response.write(eventText("refusals", refusals()));
     const known = plan();

@@ -101,6 +101,7 @@ async function listen(isEnough: (events: readonly (readonly [name: string, value
   const response = await fetch(`${scene.addresses.http}/console/feed`, { signal: stop.signal });
   const events: [name: string, value: unknown][] = [];
   let text = "";
+  if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
   for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
     text += chunk;
     const whole = text.split("\n\n");
@@ -162,6 +163,14 @@ test("the feed tells who is there, batches as batchers tell of them, and refusal
   expect(rows.slice(0, 4)).toEqual([spec.number, 0, 3, 0]);
   expect([rows[4]! - rows[6]!, rows[6]! - rows[7]!]).toEqual([5_000, 3_000]);
   expect(valuesOf(events, "refusals").flat()[0]).toMatchObject({ model: "twice", text: "too much" });
+
+  // A page that opens later has the past, second by second.
+  const [history] = valuesOf(await listen((heard) => heard.some(([name]) => name === "history")), "history");
+  expect(history!.at.length).toBeGreaterThan(0);
+  expect(history!.at).toEqual([...history!.at].sort((a, b) => a - b));
+  const [twiceOnes] = history!.models;
+  expect(twiceOnes).toMatchObject({ name: "twice", slo: 2_000 });
+  expect(twiceOnes!.queue).toHaveLength(history!.at.length);
 
   const replay = await post("/console/replay", JSON.stringify({ minutes: 1, gpus: 2, policy: "default" }));
   // Its model was not measured, so no arrival can be replayed.

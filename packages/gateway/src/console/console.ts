@@ -1,8 +1,8 @@
-/** Assembles the console. Its records run all the time (arrivals, refusals), its view while a page is open. */
+/** Assembles the console. Its records run all the time (arrivals, refusals, history), its view while a page is open. */
 import type { CatalogModel } from "@tutti/actors";
 import type { Bus } from "@tutti/ports/bus";
 import { ClusterView, livePlan } from "@tutti/admin/operators";
-import { ConsoleFiles, type FeedPlan } from "@tutti/console";
+import { ConsoleFiles, type FeedPlan, History } from "@tutti/console";
 import { BUCKET, PLACEMENT_KEY, REPORT_KEY, type StatsReported, isPlacement, isPlanReport } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
@@ -12,10 +12,13 @@ import type { BodyReader } from "../http/body-reader.ts";
 import {
   type OperatorPorts,
   ArrivalRecord,
+  byRate,
   EndedBatches,
   feedPlan,
   feedState,
   LiveFeed,
+  modelFigures,
+  ModelWindows,
   RecentRefusals,
   REPLAY_POLICIES,
   Replays,
@@ -36,8 +39,8 @@ export interface ConsoleOptions {
   readonly bodies: BodyReader;
   readonly mayRead: ConsoleParts["mayRead"];
   readonly administer: ConsoleParts["administer"];
-  /** Whether keys or a token exist that can authorise an operator. */
-  readonly isOpen: boolean;
+  /** An operator is authorised by the gateway's token or an administrator's key; undefined: by nothing. */
+  readonly authorisedBy: "token" | "key" | undefined;
   readonly operator: OperatorPorts | undefined;
   /** Address of a Jaeger. */
   readonly traceQuery: string | undefined;
@@ -54,6 +57,10 @@ export class Console {
   readonly #options: ConsoleOptions;
   readonly #refusals: RecentRefusals;
   readonly #ended = new EndedBatches();
+  readonly #windows = new ModelWindows();
+  readonly #history = new History();
+  /** The second of the history's last point. */
+  #notedAt = 0;
   readonly #feed: LiveFeed;
   readonly #restarts: Restarts | undefined;
   /** The view, while a page or a restart uses it. */
@@ -80,19 +87,33 @@ export class Console {
   /** @returns false when a part of the report is malformed (T8) */
   hear(stats: StatsReported): boolean {
     const isHeard = this.record.hear(stats) && this.#refusals.hear(stats);
+    this.#windows.hear(stats);
+    this.#note();
     return isHeard && (this.#feed.size === 0 || this.#ended.hear(stats));
   }
 
+  /** Adds a point to the history with the first report of each second: no timer, and none while nobody reports. */
+  #note(): void {
+    const now = this.#options.now();
+    const second = Math.floor(now / 1e6);
+    if (second <= this.#notedAt) return;
+    this.#notedAt = second;
+    const windows = this.#windows.figures(now);
+    const rows = this.#options.models().map((model) => modelFigures(model, windows.get(model.spec.number)));
+    this.#history.note(second, rows.sort(byRate));
+  }
+
   #createFeed(): LiveFeed {
-    const { cluster, isOpen, operator, now, traceQuery } = this.#options;
+    const { cluster, authorisedBy, operator, now, traceQuery } = this.#options;
     return new LiveFeed({
       open: () => this.#open(),
       hello: () => ({
         cluster,
         policies: REPLAY_POLICIES,
-        restart: isOpen && operator !== undefined ? "token" : "closed",
+        restart: operator === undefined ? "closed" : (authorisedBy ?? "closed"),
         traces: traceQuery !== undefined,
       }),
+      history: () => this.#history.toFeed(),
       state: () => this.#state(),
       refusals: () => this.#refusals.all,
       plan: () => this.#plan,
@@ -101,8 +122,8 @@ export class Console {
   }
 
   #createRestarts(): Restarts | undefined {
-    const { operator, isOpen, cluster, log } = this.#options;
-    if (operator === undefined || !isOpen) return undefined;
+    const { operator, authorisedBy, cluster, log } = this.#options;
+    if (operator === undefined || authorisedBy === undefined) return undefined;
     return new Restarts({
       operator,
       cluster,
@@ -137,6 +158,7 @@ export class Console {
     const { models, missing, now } = this.#options;
     return feedState({
       nowMs: now() / 1_000,
+      windows: this.#windows.figures(now()),
       view: this.#view?.view ?? new ClusterView(),
       models: models(),
       missing: missing(),
