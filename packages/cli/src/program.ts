@@ -109,7 +109,9 @@ function addInfer(program: Command): void {
 
 function addModels(program: Command): void {
   toCluster(program.command("load [paths...]"))
-    .description("serve model files, or folders of them, and wait until they are measured and served")
+    .description(
+      "serve model files, or folders of them, from here, s3://, https:// or oci://, and wait until they are measured and served",
+    )
     .option("--demo", "the demo models too, with their own settings, as `tutti up` serves them")
     .option("--slo <duration>", "from arrival to answer, such as 30ms")
     .option("--max-batch <n>", "largest batch")

@@ -1,4 +1,7 @@
-/** A folder of models in Triton's layout, `name/1/model.onnx`, with an optional `name/config.yaml`. */
+/**
+ * Models in Triton's layout, `name/1/model.onnx`, with an optional `name/config.yaml`: in a folder or below a prefix of
+ * a bucket; and single ones, from wherever they are kept.
+ */
 import { readFile, readdir, stat } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import type { DesiredModel } from "@tutti/client/registries";
@@ -6,6 +9,8 @@ import type { ModelConfig } from "@tutti/onnx-tools";
 import { isName } from "@tutti/protocol";
 import { parse } from "yaml";
 import { CommandError } from "../failure.ts";
+import { RemoteModels, type RepositoryModel } from "../sources/remote-models.ts";
+import { isModelUrl, parseModelUrl, pathIn } from "../sources/model-url.ts";
 import { desiredModel, parseFileConfig } from "./desired-model.ts";
 
 export interface LoadableModel {
@@ -17,38 +22,59 @@ export interface LoadableModel {
 }
 
 export interface FileOptions {
+  /** A path or a URL. */
   readonly path: string;
   readonly name?: string;
-  /** Default: `config.yaml` beside the model, or above its version folder, if it exists. */
-  readonly config?: string;
+  /** Default: `config.yaml` beside the model, or above its version folder, if it exists; null: there is none. */
+  readonly config?: string | null;
   /** Values from flags; they override the configuration. */
   readonly flags: ModelConfig;
   /** File with latencies given instead of measured; it overrides the configuration, too. */
   readonly profile?: string;
 }
 
-/** Reads one model file. @throws {CommandError | TuttiError} saying which file, and what to do */
-export async function readModelFile(options: FileOptions): Promise<LoadableModel> {
+/** Reads one model. @throws {CommandError | TuttiError} saying which file, and what to do */
+export async function readModelFile(options: FileOptions, remote = new RemoteModels()): Promise<LoadableModel> {
   const { path } = options;
-  const bytes = await readOr(path, `there is no model file ${path}`);
-  const configured = options.config ?? (await configBeside(path));
-  const text = configured === undefined ? "" : await readText(configured);
-  const { serving, latencies } = parseFileConfig(text, configured ?? "config.yaml");
-  const config = {
+  const { bytes, config: own } = await (isModelUrl(path) ? remote.file(path) : readLocal(options));
+  const { config: said } = options;
+  const config = said === undefined ? own : said === null ? undefined : await readConfig(said, remote);
+  const { serving, latencies } = parseFileConfig(config?.text ?? "", config?.origin ?? "config.yaml");
+  const both = {
     serving: { ...serving, name: options.name ?? serving.name ?? nameOf(path), ...options.flags },
     latencies: options.profile === undefined ? latencies : await readLatencies(options.profile),
   };
-  return { model: desiredModel(bytes, config), bytes };
+  return { model: desiredModel(bytes, both), bytes };
 }
 
-export interface RepositoryModel {
-  readonly name: string;
-  readonly path: string;
-  readonly version: string;
+interface ReadConfig {
+  readonly text: string;
+  readonly origin: string;
 }
 
-/** Lists the models of a folder, each with its newest version. A folder of another shape is an error that names it. */
-export async function listRepository(directory: string): Promise<RepositoryModel[]> {
+async function readLocal({
+  path,
+  config,
+}: FileOptions): Promise<{ bytes: Uint8Array; config: ReadConfig | undefined }> {
+  const bytes = await readOr(path, `there is no model file ${path}`);
+  const beside = config === undefined ? await configBeside(path) : undefined;
+  return { bytes, config: beside === undefined ? undefined : await readConfig(beside) };
+}
+
+async function readConfig(place: string, remote?: RemoteModels): Promise<ReadConfig> {
+  const text = isModelUrl(place) ? remote!.text(place) : readText(place);
+  return { text: await text, origin: place };
+}
+
+/**
+ * Lists the models of a folder or of a prefix, each with its newest version. One of another shape is an error that
+ * names it.
+ */
+export async function listRepository(place: string, remote?: RemoteModels): Promise<RepositoryModel[]> {
+  return isModelUrl(place) ? (remote ?? new RemoteModels()).list(place) : listFolder(place);
+}
+
+async function listFolder(directory: string): Promise<RepositoryModel[]> {
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: Error) => {
     throw new CommandError(`--models ${directory}: ${error.message}`);
   });
@@ -64,10 +90,17 @@ async function newestVersion(directory: string, name: string): Promise<Repositor
   if (versions.length === 0) throw new CommandError(`${join(directory, name)} has no numbered versions: ${layout}`);
   const version = String(Math.max(...versions));
   const path = join(directory, name, version, "model.onnx");
-  await stat(path).catch(() => {
-    throw new CommandError(`${path} is missing: ${layout}`);
-  });
-  return { name, path, version };
+  const changed = await changeOf(path);
+  if (changed === undefined) throw new CommandError(`${path} is missing: ${layout}`);
+  const config = (await configBeside(path)) ?? null;
+  const tag = [version, changed, config, config === null ? "" : await changeOf(config)].join(" ");
+  return { name, path, version, config, tag };
+}
+
+/** Differs where the file was written meanwhile; undefined: there is none. */
+async function changeOf(path: string): Promise<string | undefined> {
+  const entry = await stat(path).catch(() => undefined);
+  return entry === undefined ? undefined : `${entry.ino}:${entry.size}:${entry.mtimeMs}`;
 }
 
 async function configBeside(path: string): Promise<string | undefined> {
@@ -81,13 +114,14 @@ async function configBeside(path: string): Promise<string | undefined> {
 }
 
 /** `mlp` for `models/mlp.onnx` and for `models/mlp/1/model.onnx`; invalid characters become `-`. */
-function nameOf(path: string): string {
+function nameOf(place: string): string {
+  const path = isModelUrl(place) ? pathIn(parseModelUrl(place)) : place;
   const folder = dirname(resolve(path));
   const inRepository = /^\d+$/.test(basename(folder));
   const base = inRepository ? basename(dirname(folder)) : basename(path, extname(path));
   const name = base.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^[-_]+/, "");
   if (isName(name)) return name;
-  throw new CommandError(`no name can be made from ${path}: give one with --name`);
+  throw new CommandError(`no name can be made from ${place}: give one with --name`);
 }
 
 async function readOr(path: string, otherwise: string): Promise<Uint8Array> {

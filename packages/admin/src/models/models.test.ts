@@ -63,7 +63,12 @@ test("a folder in Triton's layout gives each model in its newest version, with t
     "add/config.yaml": "{ slo: 20ms, max_batch_size: 4 }",
   });
   const models = await listRepository(root);
-  expect(models).toEqual([{ name: "add", path: join(root, "add/10/model.onnx"), version: "10" }]);
+  expect(models).toEqual([
+    {
+      ...{ name: "add", path: join(root, "add/10/model.onnx"), version: "10" },
+      ...{ config: join(root, "add/config.yaml"), tag: expect.stringMatching(/^10 /) },
+    },
+  ]);
   const { model } = await readModelFile({ path: models[0]?.path ?? "", flags: { max_batch_size: 2 } });
   expect(model).toMatchObject({ name: "add", slo: 20_000, batchSizeMax: 2 });
 });

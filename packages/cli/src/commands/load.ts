@@ -1,7 +1,7 @@
 import { type DesiredModel, type ListedModel, type ModelFiles, ModelRegistry } from "@tutti/client/registries";
 import type { ModelConfig } from "@tutti/onnx-tools";
 import { type ModelStatus, isModelName, sharesProblem, splitModelName, versionName } from "@tutti/protocol";
-import { EXIT, usageError } from "@tutti/admin";
+import { CommandError, EXIT, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import {
   type FamilyFlags,
@@ -11,6 +11,9 @@ import {
   planFamilies,
   servedMembers,
   listRepository,
+  RemoteModels,
+  type RepositoryModel,
+  isModelUrl,
   readModelFile,
 } from "@tutti/admin/models";
 import { modelsAsJson, renderModels } from "@tutti/admin/model-tables";
@@ -34,8 +37,9 @@ export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
 }
 
 /**
- * `tutti load <paths>`: loads model files, or folders of models in Triton's layout. It waits until each model is served
- * or refused. Models with a common prefix become a family where that saves memory or accelerators.
+ * `tutti load <paths>`: loads model files, or folders of models in Triton's layout, from here or from elsewhere. It
+ * waits until each model is served or refused. Models with a common prefix become a family where that saves memory or
+ * accelerators.
  */
 export async function load(paths: readonly string[], given: LoadCommandOptions): Promise<void> {
   const options = versionOf(given);
@@ -103,27 +107,39 @@ const readDemo = async (): Promise<LoadableModel[]> =>
 
 async function readModels(path: string, options: LoadCommandOptions): Promise<LoadableModel[]> {
   const flags = flagsOf(options);
-  const one = async (file: string): Promise<LoadableModel> => {
-    const loadable = await readModelFile({
-      path: file,
-      flags,
-      ...(options.name !== undefined && { name: options.name }),
-      ...(options.config !== undefined && { config: options.config }),
-      ...(options.profile !== undefined && { profile: options.profile }),
-    });
+  const remote = new RemoteModels();
+  const one = async (file: string, listed?: RepositoryModel): Promise<LoadableModel> => {
+    const config = options.config ?? listed?.config;
+    const loadable = await readModelFile(
+      {
+        path: file,
+        flags,
+        ...(options.name !== undefined && { name: options.name }),
+        ...(config !== undefined && { config }),
+        ...(options.profile !== undefined && { profile: options.profile }),
+      },
+      remote,
+    );
     if (options.sample === undefined) return loadable;
     return { ...loadable, samples: await readSamples(options.sample, loadable.model) };
   };
-  if (path.endsWith(".onnx")) return [await one(path)];
+  if (!(await isRepository(path))) return [await one(path)];
+  if (options.name !== undefined || options.version !== undefined)
+    throw usageError("--name and --version are of one model: give the path of its file");
+  const models = await listRepository(path, remote);
+  if (models.length === 0) throw new CommandError(`${path} has no models: the layout is ${path}name/1/model.onnx`);
+  return Promise.all(models.map((model) => one(model.path, model)));
+}
+
+/** A folder, or a prefix of a bucket. */
+async function isRepository(path: string): Promise<boolean> {
+  if (path.endsWith(".onnx")) return false;
+  if (isModelUrl(path)) return /^s3:\/\/([^/]+\/?|.*\/)$/.test(path);
   const { stat } = await import("node:fs/promises");
-  const folder = await stat(path).then(
+  return stat(path).then(
     (entry) => entry.isDirectory(),
     () => false,
   );
-  if (!folder) return [await one(path)];
-  if (options.name !== undefined || options.version !== undefined)
-    throw usageError("--name and --version are of one model: give the path of its file");
-  return Promise.all((await listRepository(path)).map((model) => one(model.path)));
 }
 
 /** Flags as the configuration's own keys, so that both are checked in one place. */

@@ -7,7 +7,7 @@ import { type PlanReport, ScalingAdvised, StatsReported, subjectsOf } from "@tut
 import { FrameReader } from "@tutti/wire";
 import { type AgentOptions, startAgent } from "@tutti/host/agent";
 import { openConnection } from "@tutti/admin/cluster";
-import type { LoadableModel } from "@tutti/admin/models";
+import type { LoadableModel, RepositoryModel } from "@tutti/admin/models";
 import { hasTaskset } from "@tutti/host/parts";
 import { usageError } from "@tutti/admin";
 import { checkPipelines } from "@tutti/host/pipelines";
@@ -30,7 +30,9 @@ import {
   provideNats,
   PlanWatch,
   StatusBoard,
+  watchModels,
   WarmWatch,
+  type ModelWatch,
   readUpOptions,
 } from "@tutti/host/up";
 import { FLAGS, StopSignal, variableOf } from "@tutti/host";
@@ -50,7 +52,7 @@ export async function up(command: Command): Promise<void> {
   const options = readUpOptions(await upOptions(command));
   // The roles' flags say all of it, and variables that were exported for another cluster must not reach this one.
   for (const name of FLAGS.map(variableOf)) if (name !== undefined) delete process.env[name];
-  const { models: loadable, jitter } = await readModelSources(options);
+  const { models: loadable, repository, jitter } = await readModelSources(options);
   const known = await onHalves(options, loadable);
   await checkPipelines(
     options.pipelines,
@@ -96,7 +98,7 @@ export async function up(command: Command): Promise<void> {
     const divider = dividerOf(known, { planned, deployment, announcer });
     if (divider !== undefined) ending.push(() => Promise.resolve(divider.close()));
     const start = (): Promise<void> => deployment.start(planned);
-    const work = serve({ options, loadable, announcer, nats, stop, start, scaling, divider });
+    const work = serve({ options, loadable, repository, announcer, nats, stop, start, scaling, divider });
     ending.push(() => work.catch(() => undefined)); // it closes its connection before the server stops
     await stop.orUntil(Promise.race([work, deployment.broken]));
   } finally {
@@ -189,6 +191,7 @@ interface Serving {
   readonly options: UpOptions;
   /** Emptied once they are loaded, so that their files are not kept in memory. */
   readonly loadable: LoadableModel[];
+  readonly repository: readonly RepositoryModel[];
   readonly announcer: Announcer;
   readonly nats: ServingNats;
   readonly stop: StopSignal;
@@ -222,10 +225,12 @@ async function serve(serving: Serving): Promise<void> {
     globalThis.gc?.();
     const watching = watchStatus(connections, announcer);
     const advice = followAdvice(connections, serving.scaling) ?? followLoads(connections, serving.divider);
+    const models = followModels(connections, serving);
     if (options.onceReady !== undefined) await runOnce(options.onceReady, nats, options);
     else await once(stop.signal, "abort");
     watching.stop();
     advice?.stop();
+    await models?.stop();
   } finally {
     state?.stop();
     nats.directory.clearState();
@@ -291,6 +296,14 @@ function watchStatus({ control }: NatsConnection, announcer: Announcer): { stop(
       subscription.stop();
     },
   };
+}
+
+function followModels(
+  { store }: NatsConnection,
+  { options: { models: place, modelsPoll: every }, repository: served, announcer }: Serving,
+): ModelWatch | undefined {
+  if (place === undefined || every === undefined) return undefined;
+  return watchModels(store, { place, every, served, servedMs: SERVED_MS, announcer });
 }
 
 function followAdvice(

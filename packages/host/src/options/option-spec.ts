@@ -33,7 +33,7 @@ export function kindOf({ value }: Pick<OptionSpec, "value">): OptionKind {
   if (value === "n") return { kind: "count" };
   if (value === "port") return { kind: "port" };
   if (value === "0..1" || value === "percent") return { kind: "number" };
-  if (value === "file-or-url") return { kind: "path-or-url" };
+  if (/^(file|folder)-or-url$/.test(value)) return { kind: "path-or-url" };
   if (isPath(value)) return { kind: "path" };
   // "timeout:5ms" stands for values of its form, so the list is not complete.
   if (value.includes("|"))

@@ -9,6 +9,9 @@ import {
   type LoadableModel,
   desiredModel,
   parseEmulation,
+  RemoteModels,
+  type RepositoryModel,
+  isModelUrl,
   listRepository,
   readModelFile,
 } from "@tutti/admin/models";
@@ -17,6 +20,8 @@ import type { UpOptions } from "./up-options.ts";
 export interface ModelSources {
   /** Models with their files; the caller drops them once they are loaded. */
   readonly models: LoadableModel[];
+  /** Those of `--models`, as they were listed. */
+  readonly repository: readonly RepositoryModel[];
   /** Jitter of emulated runs. */
   readonly jitter: Emulation["jitter"];
 }
@@ -26,11 +31,13 @@ export async function readModelSources(options: Pick<UpOptions, "emulate" | "dem
   const emulation = options.emulate === undefined ? undefined : await readEmulation(options.emulate);
   const emulated = (emulation?.models ?? []).map((model) => ({ model, bytes: undefined }));
   const demo = options.demo ? readDemoModels() : [];
-  const repository = options.models === undefined ? [] : await readRepository(options.models);
-  const models = [...emulated, ...demo, ...repository];
+  const repository = options.models === undefined ? [] : await listRepository(options.models);
+  if (options.models !== undefined && isModelUrl(options.models) && repository.length === 0)
+    throw new CommandError(`${options.models} has no models: the layout is ${options.models}/name/1/model.onnx`);
+  const models = [...emulated, ...demo, ...(await readAll(repository))];
   const names = models.map(({ model }) => model.name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice === undefined) return { models, jitter: emulation?.jitter };
+  if (twice === undefined) return { models, repository, jitter: emulation?.jitter };
   throw new CommandError(
     `two models are called "${twice}"; rename the folder, or leave the demo models out with --no-demo`,
   );
@@ -52,7 +59,11 @@ function readDemoModels(): LoadableModel[] {
   });
 }
 
-async function readRepository(folder: string): Promise<LoadableModel[]> {
-  const models = await listRepository(folder);
-  return Promise.all(models.map(({ name, path }) => readModelFile({ path, name, flags: {} })));
+/** One after the other: each may have gigabytes to come over the network. */
+async function readAll(repository: readonly RepositoryModel[]): Promise<LoadableModel[]> {
+  const remote = new RemoteModels();
+  const models: LoadableModel[] = [];
+  for (const { path, name, config } of repository)
+    models.push(await readModelFile({ path, name, config, flags: {} }, remote));
+  return models;
 }

@@ -270,7 +270,7 @@ export class Supervisor {
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       env: {
         ...LEAN_MALLOC, // variables that are set already win
-        ...process.env,
+        ...withoutSecrets(process.env),
         ...env,
         ...(child.lastEnd !== undefined && { TUTTI_LAST_END: child.lastEnd }),
       },
@@ -354,3 +354,8 @@ function stateOf(child: Child): ChildState["state"] {
 
 const isReady = (message: unknown): message is Readonly<Record<string, unknown>> =>
   typeof message === "object" && message !== null && "ready" in message;
+
+/** Processes that run models need no keys to where those are kept: `tutti up` itself fetches them. */
+function withoutSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(AWS_|DOCKER_AUTH_CONFIG$)/.test(name)));
+}

@@ -125,7 +125,17 @@ export const UP_OPTIONS: readonly OptionSpec[] = [
     text: "emulated accelerators, with --emulate",
     otherwise: "8; with --autoscale one for each executor",
   },
-  { name: "models", value: "folder", text: "load a model repository: name/1/model.onnx, optional name/config.yaml" },
+  {
+    name: "models",
+    value: "folder-or-url",
+    text: "load a model repository, a folder or s3://bucket/prefix: name/1/model.onnx, optional name/config.yaml",
+  },
+  {
+    name: "models-poll",
+    value: "duration",
+    text: "look there so often, and take over what is new, changed or gone",
+    otherwise: "30s for s3://, never for a folder",
+  },
   {
     name: "pipelines",
     value: "folder",

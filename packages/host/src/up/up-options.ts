@@ -3,8 +3,9 @@ import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { OCR_PIPELINE_FOLDER } from "@tutti/pipeline-ocr/folder";
 import { isName } from "@tutti/protocol";
-import { GPUS_MAX, type Micros } from "@tutti/units";
+import { GPUS_MAX, type Micros, formatDuration, parseDuration, seconds } from "@tutti/units";
 import { usageError } from "@tutti/admin";
+import { isModelUrl } from "@tutti/admin/models";
 import { nvidiaGpus } from "../parts/nvidia-gpus.ts";
 import {
   oneOf,
@@ -56,6 +57,7 @@ export interface UpFlags {
   readonly emulate?: string;
   readonly gpus?: string;
   readonly models?: string;
+  readonly modelsPoll?: string;
   readonly pipelines?: string;
   readonly demo: boolean;
   readonly policy: string;
@@ -136,6 +138,8 @@ export interface UpOptions {
   readonly emulate: string | undefined;
   readonly emulatedGpus: number;
   readonly models: string | undefined;
+  /** How often the models' repository is looked at again; undefined: never. */
+  readonly modelsPoll: Micros | undefined;
   /** Folder of pipelines, for every ingress. Default: the demo's folder, which needs the demo's models. */
   readonly pipelines: string | undefined;
   readonly demo: boolean;
@@ -217,6 +221,7 @@ export function parseUpOptions(flags: UpFlags, gpusHere: () => number = nvidiaGp
     emulate: flags.emulate,
     emulatedGpus: countOf("gpus", flags.gpus ?? String(autoscale?.max ?? 8), GPUS_MAX),
     models: flags.models,
+    modelsPoll: modelsPollOf(flags),
     pipelines: flags.pipelines === undefined ? (demo ? OCR_PIPELINE_FOLDER : undefined) : resolve(flags.pipelines),
     demo,
     onceReady: flags.onceReady,
@@ -350,6 +355,19 @@ function appsOf(text: string | undefined): string[] {
   const bad = apps.find((app) => !isName(app));
   if (bad === undefined) return apps;
   throw usageError(`--apps: "${bad}" is no name of an application: letters, digits, "-" and "_" only`);
+}
+
+/** A list of a bucket costs a request for a thousand objects. */
+const POLL = seconds(30);
+const POLL_LEAST = seconds(1);
+
+function modelsPollOf({ models, modelsPoll }: UpFlags): Micros | undefined {
+  const usual = models !== undefined && isModelUrl(models) ? POLL : undefined;
+  if (modelsPoll === undefined) return usual;
+  if (models === undefined) throw usageError("--models-poll goes with --models");
+  const every = parseDuration(modelsPoll);
+  if (every !== undefined && every >= POLL_LEAST) return every;
+  throw usageError(`--models-poll ${modelsPoll}: a duration from ${formatDuration(POLL_LEAST)} on, such as 30s`);
 }
 
 function leastSubClusters(text: string, subClusters: number): number {

@@ -1,0 +1,115 @@
+/** Models that are kept elsewhere, read as files of this machine are. */
+import { CommandError, usageError } from "../failure.ts";
+import { isName } from "@tutti/protocol";
+import { type BlobCache, sharedCache } from "./blob-cache.ts";
+import { fetchHttps, fetchHttpsText } from "./https-source.ts";
+import { type S3Url, parseModelUrl } from "./model-url.ts";
+import { fetchOci } from "./oci-source.ts";
+import { S3Source } from "./s3-source.ts";
+
+export interface RemoteFile {
+  readonly bytes: Uint8Array;
+  readonly sha256: string;
+  /** A configuration that belongs to the file, with its place. */
+  readonly config: { readonly text: string; readonly origin: string } | undefined;
+}
+
+/** A model of a repository, in its newest version. */
+export interface RepositoryModel {
+  readonly name: string;
+  readonly version: string;
+  /** A path or a URL. */
+  readonly path: string;
+  /** The same of its configuration; null: it has none. */
+  readonly config: string | null;
+  /** Changes whenever its file, its version or its configuration does. */
+  readonly tag: string;
+}
+
+export class RemoteModels {
+  readonly #cache: BlobCache;
+  readonly #s3: S3Source;
+  readonly #env: NodeJS.ProcessEnv;
+
+  constructor(env: NodeJS.ProcessEnv = process.env) {
+    this.#env = env;
+    this.#cache = sharedCache(env);
+    this.#s3 = new S3Source(this.#cache, env);
+  }
+
+  /** @throws {CommandError} in one line that says why there is no such file, and what to do */
+  async file(text: string): Promise<RemoteFile> {
+    const url = parseModelUrl(text);
+    switch (url.scheme) {
+      case "https":
+        return { ...(await fetchHttps(url, this.#cache, this.#env)), config: undefined };
+      case "oci": {
+        const { config, ...file } = await fetchOci(url, this.#cache, this.#env);
+        return { ...file, config: config === undefined ? undefined : { text: config, origin: url.label } };
+      }
+      case "s3": {
+        if (url.key === "" || url.key.endsWith("/")) throw usageError(`${url.label}: that is no object but a prefix`);
+        return { ...(await this.#s3.file(url)), config: await this.#configBeside(url) };
+      }
+    }
+  }
+
+  /** A text, such as a configuration. @throws {CommandError} there is none */
+  async text(place: string): Promise<string> {
+    const url = parseModelUrl(place);
+    if (url.scheme === "oci") throw usageError(`${url.label}: a configuration is a file, or one of s3:// or https://`);
+    const text = url.scheme === "s3" ? await this.#s3.text(url) : await fetchHttpsText(url, this.#env);
+    if (text === undefined) throw new CommandError(`${url.label}: there is no such file`);
+    return text;
+  }
+
+  /** The models below a prefix, in Triton's layout: `name/1/model.onnx`, optional `name/config.yaml`. */
+  async list(place: string): Promise<RepositoryModel[]> {
+    const url = parseModelUrl(place);
+    if (url.scheme !== "s3")
+      throw usageError(
+        `${url.label}: only s3://bucket/prefix can be listed; \`tutti load\` takes single models from there`,
+      );
+    const prefix = url.key === "" || url.key.endsWith("/") ? url.key : `${url.key}/`;
+    const objects = await this.#s3.list({ ...url, key: prefix });
+    return newestVersions(
+      `s3://${url.bucket}/${prefix}`,
+      new Map(objects.map(({ key, etag }) => [key.slice(prefix.length), etag])),
+    );
+  }
+
+  /** Nobody has listed what lies beside the object. S3 says 403 of absent ones to those who may not list the bucket. */
+  async #configBeside(url: S3Url): Promise<RemoteFile["config"]> {
+    for (const key of configKeys(url.key)) {
+      const origin = `s3://${url.bucket}/${key}`;
+      const text = await this.#s3.text({ ...url, key, label: origin }, [403, 404]);
+      if (text !== undefined) return { text, origin };
+    }
+    return undefined;
+  }
+}
+
+/** Beside the model, and above its version. */
+function configKeys(key: string): string[] {
+  const folders = key.split("/").slice(0, -1);
+  const above = /^\d+$/.test(folders.at(-1) ?? "") ? [[...folders.slice(0, -1), "config.yaml"]] : [];
+  return [[...folders, "config.yaml"], ...above].map((segments) => segments.join("/"));
+}
+
+/** @throws {CommandError} a model has a name that no model can have */
+function newestVersions(origin: string, etags: ReadonlyMap<string, string>): RepositoryModel[] {
+  const newest = new Map<string, string>();
+  for (const key of etags.keys()) {
+    const [, name = "", version = ""] = /^([^/]+)\/(\d+)\/model\.onnx$/.exec(key) ?? [];
+    if (version === "" || Number(version) < Number(newest.get(name) ?? 0)) continue;
+    if (!isName(name)) throw new CommandError(`${origin}${name}: names have letters, digits, "-" and "_" only`);
+    newest.set(name, version);
+  }
+  const models = [...newest].map(([name, version]): RepositoryModel => {
+    const file = `${name}/${version}/model.onnx`;
+    const config = configKeys(file).find((key) => etags.has(key));
+    const tag = [version, etags.get(file), config, config === undefined ? "" : etags.get(config)].join(" ");
+    return { name, version, path: `${origin}${file}`, config: config === undefined ? null : `${origin}${config}`, tag };
+  });
+  return models.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
