@@ -56,7 +56,7 @@ export const purePackages = ["units", "collections", "protocol", "profile", "sch
  * Packages that look up text from outside. They use a Map, since an object also finds the properties that it inherits.
  */
 export const packagesThatHear = [
-  ...["actors", "admin", "cli", "client", "executor", "gateway", "host", "ingress", "node", "onnx-tools"],
+  ...["actors", "admin", "cli", "client", "executor", "gateway", "host", "ingress", "jobs", "node", "onnx-tools"],
   ...["pipelines", "ports", "protocol", "units", "wire"],
 ];
 

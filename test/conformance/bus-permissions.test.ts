@@ -154,12 +154,14 @@ test("each role may do what its part of the protocol needs", async () => {
     profiler: [subjects.actor(key), subjects.role("executor")],
     planner: [subjects.role("executor"), subjects.role("ingress")],
     gateway: ["infer.mlp.camera", "$SRV.PING"],
+    jobs: ["infer.mlp.camera", "cancel.camera", "deadjobs.mlp.camera", "$KV.tutti_results.camera.mlp.a"],
   };
   const subscribe: Partial<Record<Role, readonly string[]>> = {
     ingress: [subjects.bulk(key)],
     executor: [subjects.bulkReply(key)],
     planner: [subjects.stats("*")],
     gateway: [subjects.stats("*"), "_INBOX.camera.gateway.>"],
+    jobs: ["_INBOX.camera.jobs.>"],
   };
   for (const role of ROLES) {
     const common = [subjects.beat(role), subjects.stats(role)];

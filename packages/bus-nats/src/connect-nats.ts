@@ -1,6 +1,7 @@
 import { FILES_BUCKET } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { type BusOptions, type NatsBuses, connectBuses, isAtLeast } from "./connect-buses.ts";
+import { NatsJobQueue } from "./jobs/nats-job-queue.ts";
 import { NatsStore } from "./nats-store.ts";
 
 export interface NatsOptions extends BusOptions {
@@ -13,6 +14,8 @@ export interface NatsOptions extends BusOptions {
 /** One actor's NATS connections, with the store on them. */
 export interface NatsConnection extends NatsBuses {
   readonly store: Store;
+  /** The durable queue of background jobs; nothing is made on the server before its first use. */
+  readonly jobs: NatsJobQueue;
   /** Says what this server can't keep for us, and what to use instead. */
   readonly warning: string | undefined;
 }
@@ -30,16 +33,18 @@ export const CLUSTER_VERSION_MIN = "2.10.19";
 export async function connectNats(options: NatsOptions): Promise<NatsConnection> {
   const { buses, links } = await connectBuses(options);
   const { inCluster, ...connections } = links;
+  const replicas = options.replicas ?? (inCluster ? CLUSTER_REPLICAS : 1);
   const store = new NatsStore({
     ...connections,
     filesBucket: FILES_BUCKET,
-    replicas: options.replicas ?? (inCluster ? CLUSTER_REPLICAS : 1),
+    replicas,
     onError: throwAside,
   });
   const { serverVersion } = buses;
   const warning =
     inCluster && !isAtLeast(serverVersion, CLUSTER_VERSION_MIN) ? replicasDiffer(serverVersion) : undefined;
-  return { ...buses, store, warning };
+  const jobs = new NatsJobQueue(links.bulk.connection, replicas);
+  return { ...buses, store, jobs, warning };
 }
 
 const replicasDiffer = (version: string): string =>

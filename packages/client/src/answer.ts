@@ -25,7 +25,7 @@ export interface TensorAnswer {
  * their memory.
  */
 export function readAnswer(delivery: Delivery, target: string): TensorAnswer | TuttiError {
-  const failure = failureOf(delivery, target);
+  const failure = readFailure(delivery, target);
   if (failure !== undefined) return failure;
   try {
     const form = formOf(delivery.header(HEADER.contentType), delivery.payload);
@@ -47,7 +47,8 @@ export function readAnswer(delivery: Delivery, target: string): TensorAnswer | T
 const ownBytes = (payload: Uint8Array): Uint8Array =>
   payload.byteLength === payload.buffer.byteLength ? payload : new Uint8Array(payload);
 
-function failureOf(delivery: Delivery, target: string): TuttiError | undefined {
+/** The failure that an answer reports, or undefined where it carries outputs. */
+export function readFailure(delivery: Delivery, target: string): TuttiError | undefined {
   const status = delivery.header(HEADER.errorCode);
   const text = delivery.header(HEADER.error);
   if (status !== undefined || text !== undefined) return readError(delivery.payload, Number(status), text);

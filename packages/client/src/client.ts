@@ -17,6 +17,7 @@ import { type Instant, type Micros, parseDuration } from "@tutti/units";
 import { type Form, encodeRequest } from "@tutti/wire";
 import type { InferResult, TensorAnswer } from "./answer.ts";
 import { type Call, Flight, GRACE_MS } from "./flight.ts";
+import { JobClient } from "./jobs.ts";
 import { ReplyInbox } from "./reply-inbox.ts";
 import { type TensorInput, tensorValue, toWire } from "./tensors.ts";
 
@@ -116,6 +117,8 @@ export class TuttiClient {
   readonly #retries: number;
   readonly #inbox: ReplyInbox;
   readonly #inFlight = new Set<Flight>();
+  /** Background jobs of this client's application. */
+  readonly jobs: JobClient;
   #closed = false;
 
   constructor(bus: ClientBus, options: ClientOptions = {}) {
@@ -126,6 +129,7 @@ export class TuttiClient {
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#retries = options.retries ?? 0;
     this.#inbox = new ReplyInbox(bus);
+    this.jobs = new JobClient(bus, this.#inbox, this.#app);
   }
 
   /** Answers without a waiting request: after their deadline, after a cancel, or a second time. */
@@ -186,6 +190,7 @@ export class TuttiClient {
   /** Ends the requests in flight with CANCELLED. The bus stays open: it belongs to the caller that made it. */
   close(): void {
     this.#closed = true;
+    this.jobs.close();
     for (const flight of [...this.#inFlight]) flight.cancel(new TuttiError("TUTTI_CANCELLED", "the client was closed"));
     this.#inbox.close();
   }

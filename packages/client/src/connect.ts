@@ -1,6 +1,7 @@
 import { connectBuses, readCredentials } from "@tutti/bus-nats";
 import type { InferResult } from "./answer.ts";
 import { type ClientOptions, type InferOptions, TuttiClient } from "./client.ts";
+import type { Job, SubmitOptions, SubmittedJob } from "./jobs.ts";
 import type { TensorInput } from "./tensors.ts";
 
 export interface ConnectOptions extends ClientOptions {
@@ -19,6 +20,13 @@ export interface ConnectOptions extends ClientOptions {
 
 export interface Tutti {
   infer(target: string, inputs: Readonly<Record<string, TensorInput>>, options?: InferOptions): Promise<InferResult>;
+  /**
+   * Puts a background job into the durable queue and resolves as soon as it is there. It runs when accelerators have
+   * nothing else to do; `result()` of what comes back waits for its outputs.
+   */
+  submit(target: string, inputs: Readonly<Record<string, TensorInput>>, options?: SubmitOptions): Promise<SubmittedJob>;
+  /** A job that was submitted before, perhaps by another process of the application. */
+  job(target: string, id: string): Job;
   readonly inFlight: number;
   readonly lateAnswers: number;
   /** Ends what is in flight with CANCELLED, and closes the connection. */
@@ -41,6 +49,8 @@ export async function connect(options: ConnectOptions): Promise<Tutti> {
   const tutti = new TuttiClient(buses.bulk, client);
   return {
     infer: (target, inputs, inferOptions) => tutti.infer(target, inputs, inferOptions),
+    submit: (target, inputs, submitOptions) => tutti.jobs.submit(target, inputs, submitOptions),
+    job: (target, id) => tutti.jobs.job(target, id),
     get inFlight() {
       return tutti.inFlight;
     },

@@ -3,4 +3,5 @@ export { type ErrorCode, TuttiError, type TuttiErrorOptions } from "@tutti/proto
 export * from "./answer.ts";
 export * from "./client.ts";
 export * from "./connect.ts";
+export * from "./jobs.ts";
 export * from "./tensors.ts";

@@ -3,7 +3,7 @@ import { type ActorKey, actorToken } from "@tutti/units";
 /** The table of internal subjects. A change that breaks an old reader gets a new version, and both run side by side. */
 export const PROTOCOL_VERSION = "v1";
 
-export const ROLES = ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway"] as const;
+export const ROLES = ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway", "jobs"] as const;
 export type Role = (typeof ROLES)[number];
 export const isRole = (text: string): text is Role => (ROLES as readonly string[]).includes(text);
 

@@ -9,6 +9,7 @@ const starters: RoleStarters = {
   profiler: async () => (await import("./roles/profiler.ts")).start,
   planner: async () => (await import("./roles/planner.ts")).start,
   gateway: async () => (await import("./roles/gateway.ts")).start,
+  jobs: async () => (await import("./roles/jobs.ts")).start,
 };
 
 const [list = "", ...flags] = process.argv.slice(2);

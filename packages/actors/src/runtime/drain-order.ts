@@ -6,7 +6,7 @@ import type { Actor } from "./ports.ts";
  * before has ended.
  */
 const STAGES: readonly (readonly Role[])[] = [
-  ["gateway"],
+  ["gateway", "jobs"],
   ["ingress"],
   ["batcher"],
   ["ranker", "profiler", "planner", "executor"],

@@ -192,6 +192,7 @@ export const ROLE_ORDER: readonly Role[] = [
   "profiler",
   "planner",
   "gateway",
+  "jobs",
 ];
 
 export const uptimeUs = ({ beat }: HeardActor): number => Math.max(0, beat.sentAt - beat.startedAt);

@@ -21,6 +21,7 @@ const ORDER: readonly ProcessRole[] = [
   "profiler",
   "planner",
   "gateway",
+  "jobs",
   "ranker",
   "batcher",
   "executor",

@@ -1,10 +1,17 @@
 import {
   BUCKET,
   CANCEL_SUBJECT,
+  DEAD_JOBS_STREAM,
+  DEAD_JOBS_SUBJECT,
   FILES_BUCKET,
   INFER_QUEUE,
   INFER_SUBJECT,
+  JOBS_STREAM,
+  JOBS_SUBJECT,
+  RESULTS_BUCKET,
+  RESULTS_STREAM,
   cancelSubject,
+  jobSubject,
   ROLES,
   type Role,
   faultKeys,
@@ -52,11 +59,13 @@ const WRITES: Readonly<Record<Role | "admin", readonly string[]>> = {
   profiler: [`$KV.${BUCKET.profiles}.>`],
   planner: [`$KV.${BUCKET.plan}.>`],
   gateway: [],
+  jobs: [`$KV.${RESULTS_BUCKET}.>`],
   admin: [
     `$KV.${BUCKET.models}.>`,
     `$KV.${BUCKET.plan}.>`,
     `$KV.${BUCKET.profiles}.>`,
     `$KV.${BUCKET.leases}.${leaseKeys.operation}`,
+    `$KV.${RESULTS_BUCKET}.>`,
   ],
 };
 const FILE_WRITES = [`$O.${FILES_BUCKET}.C.>`, `$O.${FILES_BUCKET}.M.>`, `$JS.API.STREAM.PURGE.OBJ_${FILES_BUCKET}`];
@@ -109,15 +118,15 @@ export function usersOf(options: UsersOptions): readonly NatsUser[] {
 export const LOCAL_USER: NatsUser = {
   name: "local",
   inboxPrefix: "_INBOX",
-  publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>"],
-  subscribe: [OUTSIDE_INBOXES],
+  publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>", JOBS_SUBJECT, readsResults(">")],
+  subscribe: [OUTSIDE_INBOXES, hearsResults(">")],
 };
 
 const appUser = (app: string): NatsUser => ({
   name: `app-${app}`,
   inboxPrefix: appInboxPrefix(app),
-  publish: [`infer.*.${app}`, cancelSubject(app)],
-  subscribe: [`${appInboxPrefix(app)}.>`],
+  publish: [`infer.*.${app}`, cancelSubject(app), jobSubject("*", app), readsResults(`${app}.>`)],
+  subscribe: [`${appInboxPrefix(app)}.>`, hearsResults(`${app}.>`)],
 });
 
 function adminUser(cluster: string): NatsUser {
@@ -134,9 +143,15 @@ function adminUser(cluster: string): NatsUser {
       ...FILE_WRITES,
       agents,
       agent("*"),
+      JOBS_SUBJECT,
+      readsResults(">"),
+      ...[JOBS_STREAM, DEAD_JOBS_STREAM].map((stream) => `$JS.API.STREAM.INFO.${stream}`),
+      `$JS.API.CONSUMER.INFO.${JOBS_STREAM}.*`,
+      `$JS.API.STREAM.MSG.GET.${DEAD_JOBS_STREAM}`,
+      `$JS.API.STREAM.MSG.DELETE.${DEAD_JOBS_STREAM}`,
     ],
     // An operator may make requests in the name of any application.
-    subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*"), advice, operator("*")],
+    subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*"), advice, operator("*"), hearsResults(">")],
   };
 }
 
@@ -225,6 +240,12 @@ function roleSubjects(
         // token of the gateway's own.
         subscribe: ["_INBOX.*.gateway.>", subjects.stats("*"), subjects.advice],
       };
+    case "jobs":
+      return {
+        publish: ["infer.>", CANCEL_SUBJECT, DEAD_JOBS_SUBJECT, ...runsJobs()],
+        // The answers to the requests that it makes of jobs, in the names of their applications.
+        subscribe: ["_INBOX.*.jobs.>"],
+      };
     default:
       return unreachable(role);
   }
@@ -249,4 +270,29 @@ function readsStore(): string[] {
     // Flow control of the object store's consumers.
     `$JS.FC.${stream}.>`,
   ]);
+}
+
+/** Reading results at rest: the server's answer comes to the reader's own inbox. */
+function readsResults(keys: string): string {
+  return `$JS.API.DIRECT.GET.${RESULTS_STREAM}.$KV.${RESULTS_BUCKET}.${keys}`;
+}
+
+/** Hearing results as they are stored. */
+function hearsResults(keys: string): string {
+  return `$KV.${RESULTS_BUCKET}.${keys}`;
+}
+
+/** The part of the JetStream API that the job runner needs: it makes the streams, and takes jobs from the queue. */
+function runsJobs(): string[] {
+  return [
+    ...[JOBS_STREAM, RESULTS_STREAM, DEAD_JOBS_STREAM].flatMap((stream) => [
+      `$JS.API.STREAM.INFO.${stream}`,
+      `$JS.API.STREAM.CREATE.${stream}`,
+    ]),
+    `$JS.API.CONSUMER.CREATE.${JOBS_STREAM}.>`,
+    `$JS.API.CONSUMER.INFO.${JOBS_STREAM}.*`,
+    `$JS.API.CONSUMER.MSG.NEXT.${JOBS_STREAM}.*`,
+    `$JS.ACK.${JOBS_STREAM}.>`,
+    readsResults(">"),
+  ];
 }

@@ -76,6 +76,7 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
     ...several("ingress", options.ingresses),
     ...several("profiler", 1),
     ...several("planner", 1),
+    ...several("jobs", 1),
     alone("gateway", "gateway", ...gatewayPorts(options.gateway, 0)),
   ];
 }
@@ -112,6 +113,7 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
       ...(options.pipelines === undefined ? [] : ["--pipelines", options.pipelines]),
     ],
     profiler: [],
+    jobs: [],
     planner: [
       ...["--epoch", `${options.epoch}us`, "--budget-share", String(options.budgetShare)],
       ...["--sub-clusters-min", String(options.subClustersMin)],

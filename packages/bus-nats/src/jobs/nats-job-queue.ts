@@ -1,0 +1,236 @@
+import {
+  type Consumer,
+  type JetStreamClient,
+  type JetStreamManager,
+  JetStreamApiError,
+  type JsMsg,
+  jetstream,
+} from "@nats-io/jetstream";
+import { type MsgHdrs, type NatsConnection as Connection, headers as newHeaders } from "@nats-io/transport-node";
+import type { DeadJob, JobAdministration, JobQueue, ModelBacklog, QueuedJob, StoredResult } from "@tutti/ports/jobs";
+import {
+  DEAD_JOBS_STREAM,
+  HEADER,
+  JOBS_STREAM,
+  JOBS_SUBJECT,
+  RESULTS_STREAM,
+  DEAD_JOBS_SUBJECT,
+} from "@tutti/protocol";
+import { onceSettled } from "../settling.ts";
+import { consumerName, jobConsumer, jobStreams } from "./job-streams.ts";
+
+const TIMEOUT_MS = 5_000;
+/** "Stream not found", "consumer not found". */
+const NOT_FOUND: readonly number[] = [10059, 10014];
+/** "Stream name already in use with a different configuration": an operator's own settings stay. */
+const IN_USE = 10058;
+/** Dead letters that one listing reads. */
+export const DEAD_JOBS_LISTED_MAX = 10_000;
+
+/** The queue of background jobs on JetStream: see job-streams.ts for what the streams keep. */
+export class NatsJobQueue implements JobQueue, JobAdministration {
+  readonly #js: JetStreamClient;
+  readonly #replicas: number;
+  readonly #consumers = new Map<string, Consumer>();
+  #manager: Promise<JetStreamManager> | undefined;
+
+  constructor(connection: Connection, replicas: number) {
+    // Skip the check of the account, which needs one more permission.
+    this.#js = jetstream(connection, { checkAPI: false, timeout: TIMEOUT_MS });
+    this.#replicas = replicas;
+  }
+
+  async open(): Promise<void> {
+    const manager = await this.#manage();
+    for (const stream of jobStreams(this.#replicas)) {
+      await onceSettled(
+        async () => {
+          try {
+            await manager.streams.info(stream.name);
+          } catch (error) {
+            if (!isApiError(error, ...NOT_FOUND)) throw error;
+            await manager.streams.add(stream).catch((refused: unknown) => {
+              if (!isApiError(refused, IN_USE)) throw refused;
+            });
+          }
+        },
+        () => true,
+      );
+    }
+  }
+
+  async queued(): Promise<ReadonlyMap<string, number>> {
+    return this.#countByModel(JOBS_STREAM, JOBS_SUBJECT);
+  }
+
+  async dead(): Promise<ReadonlyMap<string, number>> {
+    return this.#countByModel(DEAD_JOBS_STREAM, DEAD_JOBS_SUBJECT);
+  }
+
+  async backlogs(): Promise<ReadonlyMap<string, ModelBacklog>> {
+    const manager = await this.#manage();
+    const backlogs = new Map<string, ModelBacklog>();
+    for (const [model, queued] of await this.queued()) {
+      const consumer = await absentAs(undefined, manager.consumers.info(JOBS_STREAM, consumerName(model)));
+      backlogs.set(model, { queued, inFlight: consumer?.num_ack_pending ?? 0 });
+    }
+    return backlogs;
+  }
+
+  async allow(model: string, inFlightMax: number): Promise<void> {
+    const manager = await this.#manage();
+    const known = await absentAs(undefined, manager.consumers.info(JOBS_STREAM, consumerName(model)));
+    if (known === undefined) await manager.consumers.add(JOBS_STREAM, jobConsumer(model, inFlightMax));
+    else if (known.config.max_ack_pending !== inFlightMax)
+      await manager.consumers.update(JOBS_STREAM, consumerName(model), { max_ack_pending: inFlightMax });
+  }
+
+  async fetch(
+    model: string,
+    { count, waitMs }: { readonly count: number; readonly waitMs: number },
+    onJob: (job: QueuedJob) => void,
+  ): Promise<number> {
+    let fetched = 0;
+    try {
+      let consumer = this.#consumers.get(model);
+      if (consumer === undefined) {
+        consumer = await this.#js.consumers.get(JOBS_STREAM, consumerName(model));
+        this.#consumers.set(model, consumer);
+      }
+      for await (const message of await consumer.fetch({ max_messages: count, expires: waitMs })) {
+        fetched++;
+        onJob(new NatsJob(message));
+      }
+    } catch (error) {
+      this.#consumers.delete(model);
+      throw error;
+    }
+    return fetched;
+  }
+
+  async result(subject: string): Promise<StoredResult | undefined> {
+    const message = await (await this.#manage()).direct.getMessage(RESULTS_STREAM, { last_by_subj: subject });
+    if (message === null || message.header.get("KV-Operation") !== "") return undefined;
+    return { headers: recordOf(message.header), payload: message.data };
+  }
+
+  async storeResult(subject: string, { headers, payload }: StoredResult): Promise<void> {
+    await this.#js.publish(subject, payload, { headers: headersOf(headers) });
+  }
+
+  async forgetResult(subject: string): Promise<void> {
+    await this.#js.publish(subject, new Uint8Array(0), { headers: headersOf({ "KV-Operation": "DEL" }) });
+  }
+
+  async bury(subject: string, { headers, payload }: StoredResult, letterId: string): Promise<void> {
+    await this.#js.publish(subject, payload, { headers: headersOf({ ...headers, [HEADER.messageId]: letterId }) });
+  }
+
+  async *deadJobs(): AsyncGenerator<DeadJob> {
+    const manager = await this.#manage();
+    const { state } = await manager.streams.info(DEAD_JOBS_STREAM);
+    let listed = 0;
+    for (let seq = state.first_seq; seq <= state.last_seq && listed < DEAD_JOBS_LISTED_MAX; seq++) {
+      const message = await absentAs(null, manager.streams.getMessage(DEAD_JOBS_STREAM, { seq }));
+      if (message === null) continue;
+      listed++;
+      const { subject, data, header, time } = message;
+      yield { subject, payload: data, headers: recordOf(header), seq, diedAtMs: time.getTime() };
+    }
+  }
+
+  async submit(subject: string, { headers, payload }: StoredResult): Promise<{ readonly isDuplicate: boolean }> {
+    return { isDuplicate: (await this.#js.publish(subject, payload, { headers: headersOf(headers) })).duplicate };
+  }
+
+  async removeDead(seq: number): Promise<void> {
+    await (await this.#manage()).streams.deleteMessage(DEAD_JOBS_STREAM, seq, false);
+  }
+
+  async #countByModel(stream: string, subjects: string): Promise<ReadonlyMap<string, number>> {
+    const manager = await this.#manage();
+    const { state } = await manager.streams.info(stream, { subjects_filter: subjects });
+    const counts = new Map<string, number>();
+    for (const [subject, count] of Object.entries(state.subjects ?? {})) {
+      const model = subject.split(".")[1] ?? "";
+      counts.set(model, (counts.get(model) ?? 0) + count);
+    }
+    return counts;
+  }
+
+  #manage(): Promise<JetStreamManager> {
+    this.#manager ??= this.#js.jetstreamManager(false);
+    this.#manager.catch(() => (this.#manager = undefined));
+    return this.#manager;
+  }
+}
+
+class NatsJob implements QueuedJob {
+  readonly #message: JsMsg;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(message: JsMsg) {
+    this.#message = message;
+    this.headers = readHeaders(message);
+  }
+
+  get subject(): string {
+    return this.#message.subject;
+  }
+  get payload(): Uint8Array {
+    return this.#message.data;
+  }
+  get seq(): number {
+    return this.#message.seq;
+  }
+  get submittedAtMs(): number {
+    return Number(this.#message.timestampNanos / 1_000_000n);
+  }
+  get tries(): number {
+    return this.#message.info.deliveryCount;
+  }
+
+  async done(): Promise<void> {
+    await this.#message.ackAck({ timeout: TIMEOUT_MS });
+  }
+  retry(delayMs: number): void {
+    this.#message.nak(Math.max(1, Math.round(delayMs)));
+  }
+  extend(): void {
+    this.#message.working();
+  }
+}
+
+/** Headers that break the format count as none: the library throws for those that it would not write itself. */
+function readHeaders(message: JsMsg): Readonly<Record<string, string>> {
+  try {
+    return recordOf(message.headers);
+  } catch {
+    return {};
+  }
+}
+
+function recordOf(headers: MsgHdrs | undefined): Readonly<Record<string, string>> {
+  const record = new Map<string, string>();
+  for (const [key, values] of headers ?? []) if (values[0] !== undefined) record.set(key, values[0]);
+  return Object.fromEntries(record);
+}
+
+function headersOf(record: Readonly<Record<string, string>>): MsgHdrs {
+  const headers = newHeaders();
+  for (const [key, value] of Object.entries(record)) headers.set(key, value);
+  return headers;
+}
+
+const isApiError = (error: unknown, ...codes: readonly number[]): boolean =>
+  error instanceof JetStreamApiError && codes.includes(error.code);
+
+/** The answer, or `absent` where the server has no such thing. */
+async function absentAs<T, A>(absent: A, answer: Promise<T>): Promise<T | A> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isApiError(error, ...NOT_FOUND, 10037)) return absent;
+    throw error;
+  }
+}

@@ -1,0 +1,227 @@
+/**
+ * Background jobs: what a publisher submits now and reads later (docs/jobs.md). Plain NATS: no library of JetStream.
+ */
+import type { Delivery } from "@tutti/ports/bus";
+import {
+  CONTENT,
+  HEADER,
+  TuttiError,
+  isJobId,
+  isModelName,
+  isName,
+  jobDeadline,
+  jobSubject,
+  resultReadSubject,
+  resultSubject,
+} from "@tutti/protocol";
+import { type Form, encodeRequest } from "@tutti/wire";
+import { type InferResult, type TensorAnswer, readAnswer } from "./answer.ts";
+import type { ClientBus } from "./client.ts";
+import type { ReplyInbox } from "./reply-inbox.ts";
+import { type TensorInput, tensorValue, toWire } from "./tensors.ts";
+
+export interface SubmitOptions {
+  readonly app?: string;
+  /**
+   * The job's id: up to 64 letters, digits, "-" and "_". A second job of the same id is the same job: it is not run
+   * while a result of that id is kept. Default: a random one.
+   */
+  readonly id?: string;
+  /** Until when the answer is wanted, from now: `"30m"`, `"2h"`, at most 7 days. Default: 7 days. */
+  readonly deadline?: string;
+  readonly outputs?: readonly string[];
+  readonly version?: string;
+  readonly size?: number;
+  readonly form?: Form;
+}
+
+export interface ResultOptions {
+  /** How long to wait at most, in milliseconds; the job goes on afterwards. Default: 7 days. */
+  readonly withinMs?: number;
+}
+
+/** A job that is in the queue, runs, or has ended. */
+export interface Job {
+  readonly id: string;
+  /**
+   * Waits for the outputs.
+   *
+   * @throws {TuttiError} as a rejection: what became of the job, or DEADLINE_EXCEEDED when `withinMs` is over
+   */
+  result(options?: ResultOptions): Promise<InferResult>;
+  /** The outputs if the job has ended well, its error if it was given up, undefined while it waits. */
+  peek(): Promise<InferResult | TuttiError | undefined>;
+}
+
+export interface SubmittedJob extends Job {
+  /** The queue had a job of this id already, and dropped this one: its result is that of the other. */
+  readonly isDuplicate: boolean;
+}
+
+/** Jobs whose results one client waits for at once: each is a subscription, of which a connection has 4,096. */
+export const JOB_RESULTS_AWAITED_MAX = 2_048;
+const ANSWER_MS = 5_000;
+/** A result that is stored while a server of the cluster is lost may not be heard: it is looked for now and then. */
+const LOOK_AGAIN_MS = 10_000;
+const WAIT_MS = 604_800_000;
+
+export class JobClient {
+  readonly #bus: ClientBus;
+  readonly #inbox: ReplyInbox;
+  readonly #app: string;
+  readonly #waiting = new Set<(error: TuttiError) => void>();
+
+  constructor(bus: ClientBus, inbox: ReplyInbox, app: string) {
+    this.#bus = bus;
+    this.#inbox = inbox;
+    this.#app = app;
+  }
+
+  /** @throws {TuttiError} as a rejection */
+  async submit(
+    model: string,
+    inputs: Readonly<Record<string, TensorInput>>,
+    options: SubmitOptions = {},
+  ): Promise<SubmittedJob> {
+    const { form = "binary", deadline, outputs, version, size } = options;
+    const id = options.id ?? crypto.randomUUID();
+    const job = this.job(model, id, options);
+    if (deadline !== undefined) jobDeadline(deadline);
+    const tensors = Object.entries(inputs).map(([name, input]) => toWire(name, input));
+    const payload = encodeRequest(form, { inputs: tensors, ...(outputs !== undefined && { outputs }) });
+    const headers = {
+      [HEADER.contentType]: CONTENT[form],
+      [HEADER.messageId]: id,
+      ...(deadline !== undefined && { [HEADER.slo]: deadline }),
+      ...(outputs !== undefined && { [HEADER.outputs]: outputs.join(",") }),
+      ...(version !== undefined && { [HEADER.version]: version }),
+      ...(size !== undefined && { [HEADER.size]: String(size) }),
+    };
+    if (payload.byteLength > this.#bus.payloadMax) {
+      const text = `the job has ${payload.byteLength} bytes; the server takes at most ${this.#bus.payloadMax}`;
+      throw new TuttiError("TUTTI_TOO_LARGE", text);
+    }
+    const app = options.app ?? this.#app;
+    const answer = await this.#ask(jobSubject(model, app), payload, headers);
+    return { ...job, isDuplicate: readReceipt(answer) };
+  }
+
+  /** A job that was submitted before, perhaps by another process. */
+  job(model: string, id: string, { app = this.#app }: { readonly app?: string | undefined } = {}): Job {
+    if (!isModelName(model)) throw invalid(`"${model}" is no name of a model: letters, digits, "-" and "_" only`);
+    if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+    if (!isJobId(id)) throw invalid(`"${id}" is no id of a job: up to 64 letters, digits, "-" and "_"`);
+    const place = { app, model, id };
+    return {
+      id,
+      result: async (options = {}) => valueOf(await this.#result(place, options)),
+      peek: async () => {
+        const found = await this.#read(place);
+        return found === undefined || found instanceof TuttiError ? found : valueOf(found);
+      },
+    };
+  }
+
+  close(): void {
+    const error = new TuttiError("TUTTI_CANCELLED", "the client was closed; its jobs go on");
+    for (const end of [...this.#waiting]) end(error);
+  }
+
+  async #read({ app, model, id }: Place): Promise<TensorAnswer | TuttiError | undefined> {
+    const answer = await this.#ask(resultReadSubject(app, model, id), new Uint8Array(0), undefined);
+    if (answer.header("Status") === "404" || isRemoved(answer)) return undefined;
+    return readAnswer(answer, model);
+  }
+
+  /** Listens first and looks then, so that a result can't be stored in between unseen. */
+  #result(place: Place, { withinMs = WAIT_MS }: ResultOptions): Promise<TensorAnswer> {
+    const { app, model, id } = place;
+    if (this.#waiting.size >= JOB_RESULTS_AWAITED_MAX) {
+      const text = `this client waits for ${JOB_RESULTS_AWAITED_MAX} results already`;
+      return Promise.reject(new TuttiError("TUTTI_OVERLOADED", text));
+    }
+    return new Promise((resolve, reject) => {
+      const settle = (result: TensorAnswer | TuttiError): void => {
+        if (!this.#waiting.delete(settle)) return;
+        subscription.stop();
+        clearInterval(looking);
+        clearTimeout(timer);
+        if (result instanceof TuttiError) reject(result);
+        else resolve(result);
+      };
+      this.#waiting.add(settle);
+      const look = (): void =>
+        void this.#read(place).then(
+          (found) => found !== undefined && settle(found),
+          (error: TuttiError) => error.retryable || settle(error),
+        );
+      const subscription = this.#bus.subscribe(resultSubject(app, model, id), (delivery) => {
+        if (!isRemoved(delivery)) settle(readAnswer(delivery, model));
+      });
+      const looking = setInterval(look, LOOK_AGAIN_MS);
+      const timer = setTimeout(() => {
+        settle(new TuttiError("TUTTI_DEADLINE_EXCEEDED", `job ${id} has no result after ${withinMs} ms; it goes on`));
+      }, withinMs);
+      look();
+    });
+  }
+
+  #ask(subject: string, payload: Uint8Array, headers: Readonly<Record<string, string>> | undefined): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const fail = (text: string): void => {
+        this.#inbox.forget(token);
+        reject(new TuttiError("TUTTI_UNAVAILABLE", text));
+      };
+      const token = this.#inbox.expect((delivery) => {
+        clearTimeout(timer);
+        if (delivery.header("Status") === "503")
+          return fail("there is no queue of jobs: a node makes it, within a second of its start");
+        resolve(ownedAnswer(delivery));
+      });
+      const timer = setTimeout(() => fail("the queue of jobs did not answer"), ANSWER_MS);
+      const reply = this.#inbox.subjectOf(token);
+      if (this.#bus.publish(subject, payload, { reply, ...(headers !== undefined && { headers }) })) return;
+      clearTimeout(timer);
+      fail("not connected to a NATS server at the moment");
+    });
+  }
+}
+
+interface Place {
+  readonly app: string;
+  readonly model: string;
+  readonly id: string;
+}
+
+type Answer = Pick<Delivery, "header" | "payload" | "subject" | "reply">;
+
+/** A delivery that may be kept beyond its turn. */
+function ownedAnswer(delivery: Delivery): Answer {
+  const { subject, reply } = delivery;
+  return { subject, reply, payload: new Uint8Array(delivery.payload), header: (name) => delivery.header(name) };
+}
+
+/** The bucket's mark of a result that was removed. */
+const isRemoved = (answer: Answer): boolean => answer.header("KV-Operation") !== undefined;
+
+/** @returns whether the job is a duplicate @throws {TuttiError} the queue refused the job */
+function readReceipt({ payload }: Answer): boolean {
+  let receipt: { readonly error?: { readonly description?: unknown }; readonly duplicate?: unknown };
+  try {
+    receipt = JSON.parse(new TextDecoder().decode(payload)) as typeof receipt;
+  } catch (cause) {
+    throw new TuttiError("TUTTI_INTERNAL", "the queue's receipt can't be read", { cause });
+  }
+  if (receipt.error === undefined) return receipt.duplicate === true;
+  const text = String(receipt.error.description ?? "it gave no reason");
+  if (/maximum bytes|maximum messages|resources/.test(text))
+    throw new TuttiError("TUTTI_OVERLOADED", `the queue of jobs is full: ${text}`, { retryAfterMs: 10_000 });
+  throw new TuttiError("TUTTI_UNAVAILABLE", `the queue of jobs refused it: ${text}`);
+}
+
+const valueOf = ({ outputs, ...answer }: TensorAnswer): InferResult => ({
+  ...answer,
+  outputs: Object.fromEntries(outputs.map((output) => [output.name, tensorValue(output)])),
+});
+
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

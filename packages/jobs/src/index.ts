@@ -1,0 +1,1 @@
+export { type JobRunnerPorts, createJobRunner } from "./job-runner.ts";

@@ -1,0 +1,244 @@
+import { type Actor, type ActorConfig, type ActorPorts, ActorRuntime, Catalog } from "@tutti/actors";
+import type { JobQueue, QueuedJob, StoredResult } from "@tutti/ports/jobs";
+import {
+  BATCH_SIZE_MAX,
+  HEADER,
+  JOB_HEADER,
+  TuttiError,
+  deadJobSubject,
+  errorBody,
+  isModelName,
+  isName,
+  resultSubject,
+} from "@tutti/protocol";
+import { seconds } from "@tutti/units";
+import { fateOf } from "./job-fate.ts";
+import { JobRequests } from "./job-requests.ts";
+import { type JobTerms, type UnusableJob, readTerms } from "./job-terms.ts";
+import { InputRoom, ModelJobs } from "./model-jobs.ts";
+
+export interface JobRunnerPorts extends ActorPorts {
+  readonly jobs: JobQueue;
+}
+
+/** Jobs of one model that all runners together hold at once, however many accelerators there are. */
+export const JOBS_IN_FLIGHT_MAX = 4_096;
+/** Bytes of inputs that one runner holds at once; beyond, jobs stay in the queue. */
+export const JOB_INPUT_BYTES_MAX = 268_435_456;
+/** Batches that wait for each accelerator: the one that runs, and the one after it. */
+const BATCHES_AHEAD = 2;
+/** Jobs in flight of a model that is not loaded: each of them only waits for another try. */
+const UNKNOWN_IN_FLIGHT = 8;
+const LOOK_EVERY = seconds(1);
+/** A third of the time after which the queue delivers a job again (ACK_WAIT_MS). */
+const EXTEND_EVERY = seconds(10);
+/** Weight of the last second in the rate that is reported. */
+const RATE_WEIGHT = 0.1;
+/** Pause before another try where the queue itself fails: a result could not be stored. */
+const QUEUE_PAUSE_MS = 2_000;
+
+interface ModelFigures {
+  doneThisSecond: number;
+  rate: number;
+}
+
+/**
+ * The job runner: brings jobs from the durable queue to the ingresses, and their answers to the results.
+ *
+ *   JOB-1. A job is acknowledged only after its result or its dead letter is stored, so a runner, a server or an
+ *          executor that dies loses none.
+ *   JOB-2. A result is stored under the job's id: a job that runs twice overwrites its own result, and one that has a
+ *          result is not run again.
+ */
+export function createJobRunner(ports: JobRunnerPorts, config: ActorConfig, ready: () => void): Actor {
+  const runner = new JobRunner(ports, config);
+  runner.open(ready);
+  return { role: "jobs", key: config.key, drain: (done) => runner.drain(done) };
+}
+
+class JobRunner {
+  readonly #ports: JobRunnerPorts;
+  readonly #runtime: ActorRuntime;
+  readonly #catalog: Catalog;
+  readonly #requests: JobRequests;
+  readonly #room = new InputRoom(JOB_INPUT_BYTES_MAX);
+  readonly #models = new Map<string, ModelJobs>();
+  readonly #figures = new Map<string, ModelFigures>();
+  readonly #held = new Set<QueuedJob>();
+  readonly #timers: { stop(): void }[] = [];
+  readonly #totals = { done: 0, again: 0, dead: 0 };
+  #isOpen = false;
+  #isLooking = false;
+  #isLeaving = false;
+
+  constructor(ports: JobRunnerPorts, config: ActorConfig) {
+    this.#ports = ports;
+    this.#runtime = new ActorRuntime(ports, config, {
+      role: "jobs",
+      listensTo: ["executor"],
+      stats: () => ({ figures: this.#stats() }),
+    });
+    this.#catalog = new Catalog(ports.store, this.#runtime.log, { onChange: () => undefined });
+    this.#requests = new JobRequests(ports.bulk, Buffer.from(ports.randomBytes(12)).toString("hex"));
+  }
+
+  open(ready: () => void): void {
+    const { clock } = this.#ports;
+    this.#runtime.open();
+    this.#catalog.open(ready);
+    this.#timers.push(
+      clock.every(LOOK_EVERY, () => {
+        this.#requests.expire(Date.now());
+        for (const figures of this.#figures.values()) {
+          figures.rate += RATE_WEIGHT * (figures.doneThisSecond - figures.rate);
+          figures.doneThisSecond = 0;
+        }
+        void this.#look();
+      }),
+      clock.every(EXTEND_EVERY, () => {
+        for (const job of this.#held) job.extend();
+      }),
+    );
+  }
+
+  /** Gives the jobs back, so that another runner has them at once. */
+  drain(done: () => void): void {
+    this.#isLeaving = true;
+    for (const timer of this.#timers) timer.stop();
+    for (const model of this.#models.values()) model.stop();
+    this.#requests.close();
+    for (const job of this.#held) job.retry(0);
+    this.#held.clear();
+    this.#catalog.close();
+    this.#runtime.close(done);
+  }
+
+  /** Looks which models have jobs. The queue is made at the first look that reaches a server. */
+  async #look(): Promise<void> {
+    if (this.#isLooking || this.#isLeaving || !this.#ports.bulk.connected) return;
+    this.#isLooking = true;
+    try {
+      if (!this.#isOpen) await this.#ports.jobs.open();
+      this.#isOpen = true;
+      const queued = await this.#ports.jobs.queued();
+      for (const [model, count] of queued) this.#jobsOf(model).look(count);
+      for (const [model, jobs] of this.#models) {
+        if (queued.has(model) || jobs.inFlight > 0) continue;
+        jobs.stop();
+        this.#models.delete(model);
+        this.#figures.delete(model);
+      }
+    } catch (error) {
+      this.#isOpen = false; // perhaps it was removed
+      this.#runtime.log.warn({ error: (error as Error).message }, "the queue of jobs can't be read");
+    }
+    this.#isLooking = false;
+  }
+
+  #jobsOf(model: string): ModelJobs {
+    let jobs = this.#models.get(model);
+    if (jobs === undefined) {
+      jobs = new ModelJobs({
+        model,
+        queue: this.#ports.jobs,
+        room: this.#room,
+        log: this.#runtime.log,
+        window: () => this.#windowOf(model),
+        take: (job, ended) => void this.#run(job, ended),
+      });
+      this.#models.set(model, jobs);
+      this.#figures.set(model, { doneThisSecond: 0, rate: 0 });
+    }
+    return jobs;
+  }
+
+  /** Enough to fill the largest batches of all accelerators twice. */
+  #windowOf(model: string): number {
+    const spec = this.#catalog.target(model)?.spec;
+    if (spec === undefined) return UNKNOWN_IN_FLIGHT;
+    let accelerators = 0;
+    for (const { gpus } of this.#runtime.registry.ofRole("executor")) accelerators += gpus?.length ?? 0;
+    const wanted = BATCHES_AHEAD * Math.min(spec.batchSizeMax, BATCH_SIZE_MAX) * Math.max(1, accelerators);
+    return Math.min(wanted, JOBS_IN_FLIGHT_MAX);
+  }
+
+  async #run(job: QueuedJob, ended: () => void): Promise<void> {
+    this.#held.add(job);
+    try {
+      await this.#settle(job);
+    } catch (error) {
+      this.#runtime.log.warn({ job: job.seq, error: (error as Error).message }, "a job could not be settled");
+      if (this.#held.has(job)) job.retry(QUEUE_PAUSE_MS);
+    }
+    this.#held.delete(job);
+    ended();
+  }
+
+  async #settle(job: QueuedJob): Promise<void> {
+    const { jobs } = this.#ports;
+    const terms = readTerms(job);
+    if ("error" in terms) return this.#bury(job, terms, terms.error);
+    const place = resultSubject(terms.app, terms.model, terms.id);
+    const earlier = await jobs.result(place);
+    if (earlier !== undefined && !(HEADER.errorCode in earlier.headers)) return this.#done(job, terms);
+    if (terms.deadlineAtMs <= Date.now())
+      return this.#bury(
+        job,
+        terms,
+        new TuttiError("TUTTI_DEADLINE_EXCEEDED", "the job's deadline passed in the queue"),
+      );
+    if (!this.#held.has(job)) return; // given back meanwhile
+    const answer = await new Promise<StoredResult | TuttiError>((resolve) =>
+      this.#requests.send(terms, job.payload, Date.now(), resolve),
+    );
+    if (answer instanceof TuttiError) return this.#refused(job, terms, answer);
+    await jobs.storeResult(place, answer);
+    await this.#done(job, terms);
+  }
+
+  async #done(job: QueuedJob, { model }: JobTerms): Promise<void> {
+    await job.done();
+    this.#totals.done++;
+    const figures = this.#figures.get(model);
+    if (figures !== undefined) figures.doneThisSecond++;
+  }
+
+  async #refused(job: QueuedJob, terms: JobTerms, error: TuttiError): Promise<void> {
+    const fate = fateOf(error, { tries: job.tries, leftMs: terms.deadlineAtMs - Date.now() });
+    if (fate.kind === "dead") return this.#bury(job, terms, error);
+    this.#totals.again++;
+    job.retry(fate.afterMs);
+  }
+
+  /** The publisher finds the error where it waits for the result; the operator finds the job among the dead letters. */
+  async #bury(job: QueuedJob, { model, app, id }: JobTerms | UnusableJob, error: TuttiError): Promise<void> {
+    const { jobs } = this.#ports;
+    const reason = oneLine(error.message);
+    if (isModelName(model) && isName(app)) {
+      const headers = { [HEADER.errorCode]: String(error.status), [HEADER.error]: reason };
+      const payload = new TextEncoder().encode(JSON.stringify(errorBody(error)));
+      await jobs.storeResult(resultSubject(app, model, id), { headers, payload });
+    }
+    const headers = {
+      ...job.headers,
+      [JOB_HEADER.id]: id,
+      [JOB_HEADER.deadCode]: error.code,
+      [JOB_HEADER.deadReason]: reason,
+      [JOB_HEADER.deadTries]: String(job.tries),
+    };
+    // A job that dies again after it was requeued is another letter: its number in the queue is another.
+    await jobs.bury(deadJobSubject(model, app), { headers, payload: job.payload }, `${id}.${job.seq}`);
+    await job.done();
+    this.#totals.dead++;
+    this.#runtime.log.warn({ model, app, job: id, code: error.code, tries: job.tries, reason }, "a job was given up");
+  }
+
+  #stats(): Record<string, number> {
+    const rates = [...this.#figures].map(([model, { rate }]) => [`rate:${model}`, rate] as const);
+    return { ...this.#totals, inFlight: this.#held.size, ...Object.fromEntries(rates) };
+  }
+}
+
+const REASON_LENGTH_MAX = 512;
+/** A header is one line. */
+const oneLine = (text: string): string => text.replaceAll(/[\r\n]+/g, " ").slice(0, REASON_LENGTH_MAX);

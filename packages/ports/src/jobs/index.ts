@@ -1,0 +1,1 @@
+export type { DeadJob, JobAdministration, JobQueue, ModelBacklog, QueuedJob, StoredResult } from "./job-queue.ts";

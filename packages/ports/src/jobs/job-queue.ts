@@ -1,0 +1,80 @@
+/**
+ * The port to the durable queue of background jobs. A job stays in the queue until it is acknowledged: whoever fetched
+ * it and died has it delivered again to another. All calls reject with an Error when the queue can't be reached.
+ */
+
+/** A job as it was delivered. Exactly one of `done` and `retry` ends this delivery. */
+export interface QueuedJob {
+  readonly subject: string;
+  readonly payload: Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Its number in the queue. */
+  readonly seq: number;
+  /** When the queue took it, in milliseconds since 1970 by the queue's own clock. */
+  readonly submittedAtMs: number;
+  /** 1 at the first delivery. */
+  readonly tries: number;
+  /** Removes the job from the queue; resolves when the queue has confirmed it. */
+  done(): Promise<void>;
+  /** Delivers it again after so long. */
+  retry(delayMs: number): void;
+  /** The job is still being worked on: it is not delivered again meanwhile. Needed every few seconds. */
+  extend(): void;
+}
+
+export interface StoredResult {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly payload: Uint8Array;
+}
+
+/** A dead letter: its number, and the job with headers that say why it died. */
+export interface DeadJob extends StoredResult {
+  readonly subject: string;
+  readonly seq: number;
+  readonly diedAtMs: number;
+}
+
+export interface ModelBacklog {
+  /** Jobs in the queue, those in flight included. */
+  readonly queued: number;
+  /** Jobs that runners have fetched and not acknowledged yet. */
+  readonly inFlight: number;
+}
+
+export interface JobQueue {
+  /** Makes the queue, the results' bucket and the place of dead letters, where they are missing. */
+  open(): Promise<void>;
+  /** Jobs in the queue by the model's name, in flight or not. */
+  queued(): Promise<ReadonlyMap<string, number>>;
+  /** Lets runners together hold so many jobs of a model at once. */
+  allow(model: string, inFlightMax: number): Promise<void>;
+  /**
+   * Hands over up to `count` jobs of a model as they come; resolves when as many came, or after `waitMs`.
+   * @returns how many came
+   */
+  fetch(
+    model: string,
+    options: { readonly count: number; readonly waitMs: number },
+    onJob: (job: QueuedJob) => void,
+  ): Promise<number>;
+  /** Reads one result: its key is the subject that it is stored under. */
+  result(subject: string): Promise<StoredResult | undefined>;
+  storeResult(subject: string, result: StoredResult): Promise<void>;
+  /** Keeps a dead letter. A second one with the same `letterId` is dropped. */
+  bury(subject: string, letter: StoredResult, letterId: string): Promise<void>;
+}
+
+/** The operator's side of the queue. */
+export interface JobAdministration {
+  /** Backlogs by the model's name, of models with jobs. */
+  backlogs(): Promise<ReadonlyMap<string, ModelBacklog>>;
+  /** Dead letters by the model's name. */
+  dead(): Promise<ReadonlyMap<string, number>>;
+  /** The dead letters in the order of their deaths, each as it is read. */
+  deadJobs(): AsyncIterable<DeadJob>;
+  removeDead(seq: number): Promise<void>;
+  /** Removes a result, so that a job of this id runs again. */
+  forgetResult(subject: string): Promise<void>;
+  /** Puts a job into the queue. @returns whether the queue has a message of this id already, and dropped this one */
+  submit(subject: string, job: StoredResult): Promise<{ readonly isDuplicate: boolean }>;
+}
