@@ -12,6 +12,7 @@ import { addDoctor } from "./programs/doctor.ts";
 import { addExamples } from "./examples.ts";
 import { addOperators } from "./programs/operator.ts";
 import { addPlan } from "./plan/program.ts";
+import { addJobs } from "./programs/jobs.ts";
 import { addRollout } from "./programs/rollout.ts";
 
 const EXIT_CODES = `
@@ -34,6 +35,7 @@ export function createProgram(): Command {
   addInfer(program);
   addModels(program);
   addRollout(program, toCluster);
+  addJobs(program, toCluster);
   addBench(program, toCluster);
   addOperators(program, toCluster);
   addSimulate(program);

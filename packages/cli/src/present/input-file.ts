@@ -33,6 +33,9 @@ const MEDIA: ReadonlyMap<string, MediaKind> = new Map([
   [".wav", "sound"],
 ]);
 
+/** Files that `readInput` reads. */
+export const INPUT_EXTENSIONS: readonly string[] = [".json", ".npy", ...MEDIA.keys()];
+
 /** @throws {CommandError | TuttiError} saying what is wrong with the file */
 export async function readInput(path: string, spec: Readable): Promise<ReadInput> {
   const kind = extname(path).toLowerCase();

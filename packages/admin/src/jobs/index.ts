@@ -1,0 +1,2 @@
+export { durationText } from "./job-table.ts";
+export { dead, jobs } from "./jobs-commands.ts";

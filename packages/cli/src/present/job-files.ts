@@ -1,0 +1,100 @@
+/** The files of `tutti jobs submit`, and their results. */
+import { createHash } from "node:crypto";
+import { mkdir, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import { CommandError } from "@tutti/admin";
+import { INPUT_EXTENSIONS } from "./input-file.ts";
+
+/** Files of one command; more are several folders, or a program with `submit()`. */
+export const JOB_FILES_MAX = 1_000_000;
+/** Hexadecimal digits of an id: two different inputs don't share one. */
+const ID_LENGTH = 40;
+
+export interface JobFile {
+  readonly path: string;
+  /** Where its result is written. */
+  readonly out: string;
+}
+
+/**
+ * All files of a folder, or those that a list names; each is there and of a kind that can be read.
+ *
+ * @throws {CommandError} naming the first that is not
+ */
+export async function jobFiles(path: string, out: string): Promise<JobFile[]> {
+  const place = await stat(path).catch((error: Error) => {
+    throw new CommandError(`${path}: ${error.message}`);
+  });
+  const [root, files] = place.isDirectory() ? [path, await inFolder(path)] : [dirname(path), await inList(path)];
+  if (files.length === 0)
+    throw new CommandError(`${path} has no files that a model reads (${INPUT_EXTENSIONS.join(", ")})`);
+  if (files.length > JOB_FILES_MAX)
+    throw new CommandError(`${path} has ${files.length} files; one command takes up to ${JOB_FILES_MAX}`);
+  const named = files.map((file) => ({ path: file, out: join(out, outName(root, file)) }));
+  const byOut = new Map<string, string>();
+  for (const { path: file, out: place_ } of named) {
+    const other = byOut.get(place_);
+    if (other !== undefined && other !== file)
+      throw new CommandError(`${other} and ${file} would have one result, ${place_}: put them into one folder`);
+    byOut.set(place_, file);
+  }
+  return [...byOut].map(([outPath, file]) => ({ path: file, out: outPath }));
+}
+
+async function inFolder(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true });
+  return entries
+    .filter((entry) => entry.isFile() && !entry.name.startsWith(".") && isReadable(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}
+
+async function inList(list: string): Promise<string[]> {
+  const lines = (await readFile(list, "utf8")).split(/\r?\n/);
+  const files: string[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (line.trim() === "") continue;
+    const path = resolve(dirname(list), line.trim());
+    const at = `${list}:${index + 1}`;
+    if (!isReadable(path)) throw new CommandError(`${at}: ${line.trim()} is none of ${INPUT_EXTENSIONS.join(", ")}`);
+    const found = await stat(path).catch(() => undefined);
+    if (found?.isFile() !== true) throw new CommandError(`${at}: there is no file ${path}`);
+    files.push(path);
+  }
+  return files;
+}
+
+const isReadable = (path: string): boolean => INPUT_EXTENSIONS.includes(extname(path).toLowerCase());
+
+/** Below the folder by its path; a file from elsewhere by its name. */
+function outName(root: string, file: string): string {
+  const path = relative(resolve(root), resolve(file));
+  return `${path.startsWith("..") ? basename(file) : path}.json`;
+}
+
+/**
+ * The id of a file's job. The same input for the same model is the same job, so that it runs once, however often the
+ * command is run.
+ */
+export function jobIdOfFile(
+  bytes: Uint8Array,
+  { model, outputs = "" }: { readonly model: string; readonly outputs?: string | undefined },
+): string {
+  return createHash("sha256").update(`${model}\n${outputs}\n`).update(bytes).digest("hex").slice(0, ID_LENGTH);
+}
+
+/** Whether the result of this job lies there already. */
+export async function hasResult(path: string, id: string): Promise<boolean> {
+  try {
+    return (JSON.parse(await readFile(path, "utf8")) as { readonly id?: unknown }).id === id;
+  } catch {
+    return false; // absent, or of something else
+  }
+}
+
+/** Writes by renaming into place: a command that is ended leaves no half of a result. */
+export async function writeResult(path: string, result: Readonly<Record<string, unknown>>): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(`${path}.new`, `${JSON.stringify(result)}\n`);
+  await rename(`${path}.new`, path);
+}

@@ -1,0 +1,90 @@
+/**
+ * Background jobs while every part that carries them is killed: the node with the job runner, executors, and the NATS
+ * server. None is lost, and each result is that of its id.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { type SubmittedJob, type Tutti, TuttiError, connect } from "@tutti/client";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { TuttiUp, commandOf } from "./tutti-up.ts";
+
+const JOBS = 1_000;
+const BURST = 64;
+let folder: string;
+let up: TuttiUp;
+let client: Tutti;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "tutti-e2e-jobs-"));
+  const path = join(folder, "profiles.yaml");
+  // Each of two accelerators takes 16 jobs in 160 ms: a thousand take some seconds, in which everything dies.
+  await writeFile(path, "models: [{ name: slow, sloMs: 1000, batchMax: 16, alphaMs: 5, betaMs: 80 }]\n");
+  up = await TuttiUp.start(["--nodes", "2", "--executors", "2", "--emulate", path, "--gpus", "2"]);
+  client = await connect({ servers: up.url, app: "e2e" });
+});
+afterAll(async () => {
+  await client?.close();
+  await up?.stop();
+  if (folder !== undefined) await rm(folder, { recursive: true });
+});
+
+const nats = (): number => up.processes().find((pid) => commandOf(pid).includes("nats-server"))!;
+const idOf = (i: number): string => `job-${i}`;
+const inputOf = (i: number): Record<string, number[][]> => ({ x: [[i]] });
+
+/** Submits until the queue has taken the job: the id makes a second submission the same job. */
+async function submit(i: number): Promise<SubmittedJob> {
+  for (;;) {
+    try {
+      return await client.submit("slow", inputOf(i), { id: idOf(i), deadline: "30m" });
+    } catch (error) {
+      if (!(error instanceof TuttiError && error.retryable)) throw error;
+      await wait(100);
+    }
+  }
+}
+
+test(`of ${JOBS} jobs none is lost and each has its own answer, whichever part is killed`, async () => {
+  const jobs: SubmittedJob[] = [];
+  const settled: { id: string; value: unknown }[] = [];
+  const failed: unknown[] = [];
+  const take = (job: SubmittedJob): Promise<void> =>
+    job.result().then(
+      ({ outputs }) => void settled.push({ id: job.id, value: outputs }),
+      (error: unknown) => void failed.push(error),
+    );
+  const results: Promise<void>[] = [];
+  for (let first = 0; first < JOBS; first += BURST) {
+    const some = await Promise.all(Array.from({ length: Math.min(BURST, JOBS - first) }, (_, k) => submit(first + k)));
+    jobs.push(...some);
+    results.push(...some.map(take));
+  }
+  const done = Promise.all(results);
+  let isOver = false;
+  void done.then(() => (isOver = true));
+  // One part after the other, each when jobs are answered again after the last one.
+  const strikes = ["node-0", "executor-0", "nats", "node-1", "executor-1", "nats", "node-0"];
+  const struck: string[] = [];
+  for (const part of strikes) {
+    const before = settled.length;
+    while (!isOver && settled.length < before + BURST) await wait(20);
+    if (isOver) break;
+    process.kill(part === "nats" ? nats() : up.pidOf(part), "SIGKILL");
+    struck.push(`${part} at ${settled.length}`);
+  }
+  await done;
+  process.stdout.write(`${JOBS} jobs; killed ${struck.join(", ")}; ${failed.length} failed\n`);
+  expect(failed).toEqual([]);
+  expect(new Set(settled.map(({ id }) => id)).size).toBe(JOBS);
+  expect(struck.length).toBeGreaterThanOrEqual(5);
+  // Everything left the queue, nothing is among the dead letters, and results are those of their ids.
+  await expect
+    .poll(async () => JSON.parse((await up.command("jobs", "--json")).stdout), { timeout: 60_000 })
+    .toMatchObject({
+      models: [],
+    });
+  const again = await client.job("slow", idOf(7)).result();
+  expect(again.outputs).toEqual(settled.find(({ id }) => id === idOf(7))!.value);
+}, 300_000);
