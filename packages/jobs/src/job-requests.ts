@@ -44,8 +44,7 @@ export class JobRequests {
     this.#waiting.set(token, { terms, giveUpAtMs: nowMs + sloMs + GRACE_MS, done });
     const isSent = this.#bus.publish(inferSubject(model, app), payload, {
       reply: this.#replyOf(app, token),
-      // The one place where a request is marked as a job (`isJob`).
-      headers: { ...headers, [HEADER.slo]: `${Math.floor(sloMs * 1_000)}us` },
+      headers: { ...headers, [HEADER.job]: "1", [HEADER.slo]: `${Math.floor(sloMs * 1_000)}us` },
     });
     if (!isSent)
       this.#settle(token, new TuttiError("TUTTI_UNAVAILABLE", "not connected to a NATS server at the moment"));
