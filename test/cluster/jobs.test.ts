@@ -3,9 +3,10 @@
  * that is decided for requests counts them.
  */
 import { StatsReported, subjectsOf } from "@tutti/protocol";
-import { millis, seconds } from "@tutti/units";
+import { type Micros, Prng, gpuId, millis, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";
+import { JobRunner, LOOK_EVERY, shareTime } from "./job-load.ts";
 import { VirtualCluster } from "./virtual-cluster.ts";
 import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
@@ -117,4 +118,86 @@ test("a job whose time is over is refused, and may be sent again", () => {
   cluster.run(seconds(2));
   expect(outcomes([asked])).toEqual({ TUTTI_DEADLINE_INFEASIBLE: 1 });
   expect(asked.outcomes[0]!.text).toMatch(/left no accelerator time for this job/);
+});
+
+test.each([
+  { load: 30, rate: 130, least: 0.95 },
+  { load: 60, rate: 260, least: 0.95 },
+  { load: 80, rate: 340, least: 0.92 },
+])("at $load % load jobs use what requests leave of the time, and requests lose nothing", ({ rate, least }) => {
+  const model = { name: "resnet", alphaMs: 4, betaMs: 16, sloMs: 400 };
+  const cluster = { gpus: 2, policy: { kind: "adaptive" } } as const;
+  const [without, beside] = [0, 128].map((jobs) => shareTime({ model, cluster, rate, jobs, duration: seconds(5) }));
+  expect(without!.used).toBeLessThan(0.9);
+  expect(beside!.used).toBeGreaterThan(least);
+  expect(beside!.bad - without!.bad).toBeLessThan(0.001);
+  expect(without!.jobs).toBe(0);
+});
+
+test.each([1, 2])(
+  "no job is lost, whatever dies, and each request has one answer at most (T1, T2): seed %i",
+  (seed) => {
+    const prng = new Prng(seed);
+    const cluster = served({ gpus: 2, executors: 2, batchers: 2, rankers: 2, seed });
+    cluster.startIngress("ingress-1");
+    cluster.run(seconds(1));
+    const roles = {
+      executor: {
+        names: ["executor-0", "executor-1"],
+        start: (name: string) => cluster.startExecutor(name, [gpuId(Number(name.at(-1)))]),
+      },
+      batcher: { names: ["batcher-0", "batcher-1"], start: (name: string) => cluster.startBatcher(name) },
+      ranker: { names: ["ranker-0", "ranker-1"], start: (name: string) => cluster.startRanker(name) },
+      ingress: { names: ["ingress", "ingress-1"], start: (name: string) => cluster.startIngress(name) },
+    };
+    const runner = new JobRunner({ cluster, model: MODEL.name, jobMs: 2_000 });
+    const requests: Asked[] = [];
+    const during = (time: Micros, inFlight: number): void => {
+      for (let passed = 0; passed < time; passed += LOOK_EVERY) {
+        runner.look(inFlight);
+        requests.push(...cluster.load(MODEL.name, { rate: 50, duration: LOOK_EVERY, sloMs: 100 }));
+      }
+    };
+    for (const role of [...Object.values(roles), ...Object.values(roles), ...Object.values(roles)]) {
+      const name = role.names[prng.nextInt(2)]!;
+      cluster.kill(name);
+      during(millis(50 + prng.nextInt(250)), 100);
+      role.start(name);
+      during(millis(500), 100);
+    }
+    for (let left = 0; left < 80 && runner.waiting > 0; left++) during(millis(50), 0);
+    expect([runner.waiting, runner.wrong]).toEqual([0, 0]);
+    expect(runner.answered).toBe(runner.sent);
+    expect(runner.sent).toBeGreaterThan(1_000);
+    const seen = outcomes(requests);
+    expect(Object.keys(seen).filter((text) => text.includes(",") || text === "wrong")).toEqual([]);
+    expect(seen["ok"]! / requests.length).toBeGreaterThan(0.8);
+    expect(cluster.faults).toEqual([]);
+  },
+  120_000,
+);
+
+test("an ingress that is drained gives its jobs back at once, and a batcher's successor has them all", () => {
+  const cluster = served({ gpus: 1, batchers: 2 });
+  cluster.kill("executor-0");
+  cluster.run(seconds(1));
+  const asked = jobs(cluster, 50);
+  cluster.run(millis(200));
+  for (const name of ["batcher-0", "batcher-1"]) {
+    cluster.kill(name);
+    cluster.run(seconds(1));
+    cluster.startBatcher(name);
+    cluster.run(seconds(1));
+  }
+  cluster.startExecutor("executor-0", [gpuId(0)]);
+  cluster.run(seconds(2));
+  expect(outcomes(asked)).toEqual({ ok: 50 });
+  cluster.kill("executor-0");
+  cluster.run(seconds(1));
+  const held = jobs(cluster, 3);
+  cluster.run(millis(100));
+  cluster.drain("ingress");
+  cluster.run(millis(100));
+  expect(outcomes(held)).toEqual({ TUTTI_UNAVAILABLE: 3 });
+  expect(held[0]!.outcomes[0]!.retryAfterMs).toBeGreaterThan(0);
 });
