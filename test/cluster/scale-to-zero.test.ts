@@ -373,3 +373,20 @@ test("the model of a later stage stays while that of an earlier one is loaded", 
   scene.cluster.run(seconds(6));
   expect(statuses([asked])).toEqual(["ok"]);
 });
+
+test("a job wakes a parked model, and jobs keep it loaded", () => {
+  const scene = parked(["m"]);
+  const ask = (): Asked => scene.cluster.ask("m", { isJob: true, sloMs: 600_000 });
+  const first = ask();
+  scene.until("m", "served", seconds(5));
+  scene.cluster.run(seconds(2));
+  expect(statuses([first])).toEqual(["ok"]);
+  const asked: Asked[] = [];
+  for (let s = 0; s < 2 * (IDLE / 1e6); s++) {
+    asked.push(ask());
+    scene.cluster.run(seconds(1));
+    expect(scene.state("m")).toBe("served");
+  }
+  scene.cluster.run(seconds(1));
+  expect(statuses(asked)).toEqual(["ok"]);
+});

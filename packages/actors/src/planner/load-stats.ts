@@ -31,16 +31,17 @@ export interface ModelLoad {
  */
 export class LoadStats {
   readonly #ingresses = new RateMeter({ window: WINDOW, silence: SILENCE });
+  /** Their jobs, which show that a model is used, and nothing else. */
+  readonly #jobs = new RateMeter({ window: WINDOW, silence: SILENCE });
   readonly #batchers = new RateMeter({ window: WINDOW, silence: SILENCE });
   readonly #executors = new RateMeter({ window: WINDOW, silence: SILENCE });
   readonly #rankers = new RateMeter({ window: WINDOW, silence: SILENCE });
 
   /** @returns the models that were asked for since the last report of an ingress */
   note(stats: StatsReported, now: Instant): number[] {
-    const byThread = (): { id: number; figures: Readonly<Record<string, number>> }[] =>
-      (stats.perThread ?? []).map(({ thread, figures }) => ({ id: thread, figures }));
-    if (stats.role === "ingress") this.#ingresses.note(stats, byThread(), now);
-    if (stats.role === "batcher") this.#batchers.note(stats, byThread(), now);
+    if (stats.role === "ingress") this.#ingresses.note(stats, byThread(stats.perThread), now);
+    if (stats.role === "ingress") this.#jobs.note(stats, byThread(stats.perJobThread), now);
+    if (stats.role === "batcher") this.#batchers.note(stats, byThread(stats.perThread), now);
     // In a process of several roles nobody knows which of them keeps its event loop busy.
     if (stats.role === "ranker" && stats.figures["loopBusyUs"] !== undefined)
       this.#rankers.note(stats, [{ id: stats.key, figures: stats.figures }], now);
@@ -50,7 +51,8 @@ export class LoadStats {
         (stats.perGpu ?? []).map(({ gpu, figures }) => ({ id: gpu, figures })),
         now,
       );
-    return stats.role === "ingress" ? this.#ingresses.grown(stats.key, "offered").map(modelOf) : [];
+    if (stats.role !== "ingress") return [];
+    return [this.#ingresses, this.#jobs].flatMap((meter) => meter.grown(stats.key, "offered").map(modelOf));
   }
 
   /** Loads by model number. */
@@ -94,6 +96,11 @@ export class LoadStats {
     return { gpus: shares.length, busy: shares.reduce((sum, share) => sum + share, 0) };
   }
 }
+
+const byThread = (
+  rows: StatsReported["perThread"] = [],
+): { readonly id: number; readonly figures: Readonly<Record<string, number>> }[] =>
+  rows.map(({ thread, figures }) => ({ id: thread, figures }));
 
 const modelOf = (thread: number): number => modelNumberOf(thread as ThreadId);
 

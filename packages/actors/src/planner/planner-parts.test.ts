@@ -1,5 +1,5 @@
 import type { StatsReported } from "@tutti/protocol";
-import { type Instant, actorKey, gpuId, instant, micros, seconds, threadId } from "@tutti/units";
+import { type Instant, actorKey, gpuId, instant, jobThreadOf, micros, seconds, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
 import { LoadStats, bucketShares, isOutOfBand } from "./load-stats.ts";
 import { PendingMoves } from "./pending-moves.ts";
@@ -70,6 +70,24 @@ test("a model is used when an ingress has more requests for it than in its last 
   };
   // Nobody knows when the requests of one that has just been heard came.
   expect([note(0, 5), note(1, 5), note(2, 6, 1), note(2.1, 7, 1), note(3, 7, 1)]).toEqual([[], [], [0, 1], [0], []]);
+});
+
+test("a model whose jobs come is used, and no rate counts them", () => {
+  const loadStats = new LoadStats();
+  const note = (s: number, offered: number): number[] => {
+    const perJobThread = [{ thread: jobThreadOf(threadId(4, 0)), name: "m", figures: { offered } }];
+    return loadStats.note(stats("ingress", s, { perJobThread }), at(s));
+  };
+  expect([note(0, 5), note(1, 5), note(2, 9)]).toEqual([[], [], [4]]);
+  expect(loadStats.models(at(2)).size).toBe(0);
+});
+
+test("accelerators that run jobs are idle to requests", () => {
+  const loadStats = new LoadStats();
+  const gpus = (busyUs: number, jobsUs: number) => [{ gpu: gpuId(0), figures: { busyUs, jobsUs } }];
+  loadStats.note(stats("executor", 0, { perGpu: gpus(0, 0) }), at(0));
+  loadStats.note(stats("executor", 1, { perGpu: gpus(1_000_000, 700_000) }), at(1));
+  expect(loadStats.busy(at(1)).busy).toBeCloseTo(0.3, 9);
 });
 
 test("accelerators are as busy as their executors say, each at most all of its time", () => {
