@@ -17,6 +17,7 @@ export {
   type NatsConfigOptions,
   type ServerTls,
   natsConfig,
+  natsUsersConfig,
 } from "./server/nats-config.ts";
 export {
   NATS_CONNECTIONS_MAX,

@@ -14,6 +14,7 @@ import {
   issueUser,
   jwtAccess,
   natsConfig,
+  natsUsersConfig,
   reloadNatsServer,
   usersOf,
 } from "@tutti/bus-nats";
@@ -28,6 +29,8 @@ export interface ServerPlace {
   /** Port at which the other servers of its cluster reach it; 0 for a single server. */
   readonly routePort: number;
 }
+
+type Jwt = Awaited<ReturnType<typeof jwtAccess>>;
 
 /** Absolute paths of PEM files. */
 export interface TlsFiles {
@@ -189,6 +192,9 @@ export class AuthDirectory {
     if (!this.#concernsServers && configurations === "changed") return [];
     const since = Object.fromEntries(revoked.map(({ publicKey, at }) => [publicKey, at]));
     const jwt = authority && (await jwtAccess(authority, cluster, since));
+    // For servers whose other settings are kept elsewhere, such as those of the Helm chart.
+    writePrivately(join(this.dir, "users.conf"), natsUsersConfig(this.#accessOf(jwt)));
+    writePrivately(join(this.dir, "route-password"), this.#state.routePassword);
     return servers.map((server, i) => {
       const path = this.#configPath(i);
       writePrivately(path, this.#configOf(server, i, jwt));
@@ -201,26 +207,16 @@ export class AuthDirectory {
     return this.#state.servers.filter((_, i) => reloadNatsServer(this.#pidPath(i))).length;
   }
 
-  #configOf(server: ServerPlace, i: number, jwt: Awaited<ReturnType<typeof jwtAccess>> | undefined): string {
-    const { servers, users, cluster, tls, routePassword } = this.#state;
+  #configOf(server: ServerPlace, i: number, jwt: Jwt | undefined): string {
+    const { servers, cluster, tls, routePassword } = this.#state;
     const serverTls = tls && { certFile: tls.cert, keyFile: tls.key, caFile: tls.ca };
-    const known = new Map(users.map(({ name, publicKey }) => [name, publicKey]));
-    const apps = users.filter(({ name }) => name.startsWith(APP)).map(({ name }) => name.slice(APP.length));
     return natsConfig({
       host: server.host,
       port: server.port,
       serverName: server.name,
       storeDir: join(this.dir, servers.length === 1 ? "store" : `store-${i}`),
       pidFile: this.#pidPath(i),
-      account: cluster,
-      ...(jwt === undefined
-        ? {
-            users: usersOf({ cluster, apps }).flatMap((user) => {
-              const publicKey = known.get(user.name);
-              return publicKey === undefined ? [] : [{ ...user, publicKey }];
-            }),
-          }
-        : { jwt }),
+      ...this.#accessOf(jwt),
       ...(serverTls !== undefined && { tls: serverTls }),
       ...(servers.length > 1 && {
         cluster: {
@@ -233,6 +229,18 @@ export class AuthDirectory {
         },
       }),
     });
+  }
+
+  #accessOf(jwt: Jwt | undefined): Parameters<typeof natsUsersConfig>[0] {
+    const { users, cluster } = this.#state;
+    if (jwt !== undefined) return { account: cluster, jwt };
+    const known = new Map(users.map(({ name, publicKey }) => [name, publicKey]));
+    const apps = users.filter(({ name }) => name.startsWith(APP)).map(({ name }) => name.slice(APP.length));
+    const withKeys = usersOf({ cluster, apps }).flatMap((user) => {
+      const publicKey = known.get(user.name);
+      return publicKey === undefined ? [] : [{ ...user, publicKey }];
+    });
+    return { account: cluster, users: withKeys };
   }
 
   #configPath(i: number): string {

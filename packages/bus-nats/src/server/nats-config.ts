@@ -76,6 +76,8 @@ export interface NatsConfigOptions {
   readonly writeDeadlineMs?: number;
 }
 
+type NatsAccess = Pick<NatsConfigOptions, "users" | "account" | "withLocalUser" | "jwt">;
+
 const SYSTEM_ACCOUNT = "SYS";
 
 /** The text of a nats.conf for versions 2.9.10 and newer. Strings are quoted as in JSON, which that format contains. */
@@ -105,13 +107,20 @@ export function natsConfig(options: NatsConfigOptions): string {
   if (options.pidFile !== undefined) lines.push(`pid_file: ${quoted(options.pidFile)}`);
   if (options.tls !== undefined) lines.push(...tlsBlock(options.tls, ""));
   if (options.cluster !== undefined) lines.push(...clusterBlock(options.cluster));
-  if (options.users !== undefined || options.jwt !== undefined)
-    lines.push(`authorization { timeout: ${NATS_AUTH_SECONDS} }`);
-  if (options.users !== undefined) {
-    lines.push(...accountsBlock(options.account ?? "tutti", options.users, options.withLocalUser ?? false));
-  }
-  if (options.jwt !== undefined) lines.push(...resolverBlock(options.jwt));
+  lines.push(...accessLines(options));
   return `${lines.join("\n")}\n`;
+}
+
+/** The part of a nats.conf that says who may connect, and do what, for a file that a configuration includes. */
+export const natsUsersConfig = (access: NatsAccess): string => `${accessLines(access).join("\n")}\n`;
+
+function accessLines({ users, account = "tutti", withLocalUser = false, jwt }: NatsAccess): string[] {
+  if (users === undefined && jwt === undefined) return [];
+  return [
+    `authorization { timeout: ${NATS_AUTH_SECONDS} }`,
+    ...(users === undefined ? [] : accountsBlock(account, users, withLocalUser)),
+    ...(jwt === undefined ? [] : resolverBlock(jwt)),
+  ];
 }
 
 /** Routes are mutual: each end is a client of the other, so both certificates are asked for. */

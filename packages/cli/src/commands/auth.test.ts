@@ -62,6 +62,19 @@ test("servers of one cluster have a port each, the same password, and each other
   expect(statSync(join(dir, "nats-0.conf")).mode & 0o77).toBe(0);
 });
 
+test("users and the routes' password are also files of their own, for a configuration that includes them", async () => {
+  await made({ natsCluster: "3" });
+  const [users, password] = [config("users.conf"), config("route-password")];
+  for (const name of ["nats-0.conf", "nats-2.conf"]) {
+    expect(config(name).endsWith(users)).toBe(true);
+    expect(config(name)).toContain(`nats-route://route:${password}@`);
+  }
+  for (const name of ["users.conf", "route-password"]) expect(statSync(join(dir, name)).mode & 0o77).toBe(0);
+  const before = config("users.conf");
+  await revoke("camera", { dir });
+  expect(config("users.conf")).not.toBe(before);
+});
+
 test("flags that make no sense are refused before anything is written", async () => {
   const refused = (over: Partial<AuthInitOptions>) => expect(made(over)).rejects;
   await refused({ app: ["a.b"] }).toThrow(/--app a.b/);
@@ -88,6 +101,7 @@ test("tokens carry their end, and a configuration changes only for who is revoke
   expect(Object.fromEntries(days)).toMatchObject({ "app-camera": 30 });
   expect(AuthDirectory.open(dir).users.find(({ name }) => name === "ingress")?.expiresAt).toBeUndefined();
   const before = config();
+  expect(before.endsWith(config("users.conf"))).toBe(true);
   await addApp("shop", { dir, expires: "1h" });
   expect(config()).toBe(before);
   await revoke("shop", { dir });
