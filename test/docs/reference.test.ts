@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { CONFIG_SCHEMA, configSchema } from "@tutti/cli/config-schema";
 import { expect, test } from "vitest";
 import { ENVIRONMENT, environmentOfSources } from "./reference/configuration-reference.ts";
+import { CHART_SCHEMA, chartSchemaText } from "./reference/chart-schema.ts";
 import { ROOT } from "./reference/code-comments.ts";
 import { referencePages } from "./reference/pages.ts";
 
@@ -22,6 +23,10 @@ test("docs/reference holds generated pages only, and the documentation's table o
 
 test("the schema of tutti.yaml is what `npm run docs` would write now", () => {
   expect(readFileSync(CONFIG_SCHEMA, "utf8")).toBe(`${JSON.stringify(configSchema(), null, 2)}\n`);
+});
+
+test("the schema of the chart's values is what `npm run docs` would write now", () => {
+  expect(readFileSync(CHART_SCHEMA, "utf8")).toBe(chartSchemaText());
 });
 
 test("every variable that is read from the environment is documented, and no other", () => {

@@ -1,4 +1,4 @@
-/** infra/kubernetes/scaled-object.yaml matches the gateway's answers, and has the fields that KEDA needs. */
+/** The ScaledObject of the Helm chart matches the gateway's answers, and has the fields that KEDA needs. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ScalingAdvised } from "@tutti/protocol";
@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { scalingAnswer } from "./scaling.ts";
 
-const FILE = join(import.meta.dirname, "../../../infra/kubernetes/scaled-object.yaml");
+const CHART = join(import.meta.dirname, "../../../infra/deploy/chart");
 
 interface ScaledObject {
   readonly apiVersion: string;
@@ -26,7 +26,23 @@ interface ScaledObject {
   };
 }
 
-const object = parse(readFileSync(FILE, "utf8")) as ScaledObject;
+/** The template with the chart's default values, and a name wherever it has another expression. */
+function scaledObject(): ScaledObject {
+  const text = readFileSync(join(CHART, "templates/executor.yaml"), "utf8");
+  const values = parse(readFileSync(join(CHART, "values.yaml"), "utf8")) as {
+    readonly executor: { readonly autoscaling: Readonly<Record<string, unknown>> };
+  };
+  const template = text.split(/^---$/m).find((document) => document.includes("kind: ScaledObject")) ?? "";
+  const rendered = template
+    .split("\n")
+    .filter((line) => !/^\s*\{\{-.*\}\}$/.test(line))
+    .join("\n")
+    .replaceAll(/\{\{ \$values\.autoscaling\.(\w+) \}\}/g, (_, key: string) => String(values.executor.autoscaling[key]))
+    .replaceAll(/\{\{.*?\}\}/g, "name");
+  return parse(rendered) as ScaledObject;
+}
+
+const object = scaledObject();
 
 /** Replicas that the horizontal pod autoscaler computes from a metric of type AverageValue. */
 function replicasOf(advised: ScalingAdvised): number {
@@ -36,7 +52,7 @@ function replicasOf(advised: ScalingAdvised): number {
   return Math.max(object.spec.minReplicaCount, Math.min(object.spec.maxReplicaCount, replicas));
 }
 
-test("the example is a ScaledObject whose trigger has what KEDA's metrics-api scaler requires, as strings", () => {
+test("the chart has a ScaledObject whose trigger has what KEDA's metrics-api scaler requires, as strings", () => {
   expect([object.apiVersion, object.kind]).toEqual(["keda.sh/v1alpha1", "ScaledObject"]);
   const [trigger, ...more] = object.spec.triggers;
   expect([trigger?.type, trigger?.metricType, more]).toEqual(["metrics-api", "AverageValue", []]);
