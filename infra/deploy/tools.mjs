@@ -1,7 +1,6 @@
 /**
- * `node infra/deploy/tools.mjs [helm] [validate] [control-plane]` builds the programs that `test/chart` takes, into
- * .tutti/bin: helm, the two validators of manifests, and a Kubernetes control plane. It needs Go and its module proxy;
- * without a name it builds the first two. The control plane takes half an hour of two cores.
+ * `node infra/deploy/tools.mjs [helm] [validate]` builds the programs that `test/chart` takes, into .tutti/bin: helm and
+ * the two validators of manifests. It needs Go and its module proxy.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -17,10 +16,9 @@ const builds = {
     ["validate", ["build", "-o", join(BIN, "validate-oldest"), "./oldest"]],
     ["validate/newest", ["build", "-o", join(BIN, "validate-newest"), "."]],
   ],
-  "control-plane": [["control-plane", ["build", "-ldflags=-s -w", "-o", join(BIN, "kubernetes-control-plane"), "."]]],
 };
 
-const names = process.argv.length > 2 ? process.argv.slice(2) : ["helm", "validate"];
+const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(builds);
 const unknown = names.filter((name) => !(name in builds));
 if (unknown.length > 0) {
   console.error(`No such tool: ${unknown.join(", ")}. There are: ${Object.keys(builds).join(", ")}.`);

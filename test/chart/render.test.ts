@@ -135,16 +135,16 @@ function authFolder(): string {
 
 // Executors have the same file in all sets.
 test.each([
-  ["a trial", TRIAL, "node"],
-  ["everything", EVERYTHING, "node"],
-  ["everything", EVERYTHING, "executor"],
-] as const)("`tutti` takes the file and the environment of the pods: %s, %s", (name, values, role) => {
+  ["a trial", "node", TRIAL],
+  ["everything", "node", EVERYTHING],
+  ["everything", "executor", EVERYTHING],
+] as const)("`tutti` takes the file and the environment of the pods: %s, %s", (name, role, values) => {
   const objects = render(values);
   const file = join(folder, `${name.replaceAll(" ", "-")}.yaml`);
   const { data } = ofKind(objects, "ConfigMap").find(({ metadata }) => metadata.name.endsWith("-config"))!;
   writeFileSync(file, data!["tutti.yaml"]!);
   const { containers } = named(objects, "StatefulSet", `t-tutti-${role}`).spec.template.spec;
-  const [{ args, env }] = containers as { args: string[]; env: Variable[] }[];
+  const [{ args, env }] = containers as [{ args: string[]; env: Variable[] }];
   const shown = env.map(({ name: variable, value, valueFrom }) => {
     const field = valueFrom?.fieldRef?.fieldPath ?? "";
     return [variable, value ?? (field === "status.podIP" ? "10.1.2.3" : field.includes("pod-index") ? "7" : field)];
