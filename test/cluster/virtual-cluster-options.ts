@@ -4,6 +4,7 @@ import type { EmulatedFault, Engine, EngineBatch } from "@tutti/ports/engine";
 import type { Telemetry } from "@tutti/ports/telemetry";
 import type { Policy } from "@tutti/scheduling";
 import type { GpuId, Instant, Micros } from "@tutti/units";
+import type { Difference } from "./other-release.ts";
 
 export interface VirtualClusterOptions {
   readonly seed?: number;
@@ -41,6 +42,8 @@ export interface VirtualClusterOptions {
   readonly timesWindow?: Micros;
   /** Latencies that batchers plan with. Default: production's. */
   readonly latency?: NonNullable<BatcherConfig["latency"]>;
+  /** Processes of another release, by name, and how it differs. Default: all are of today's. */
+  readonly otherRelease?: (name: string) => Difference | undefined;
   /** Telemetry of each process, by its name. Default: none. */
   readonly telemetry?: (name: string) => Telemetry;
   /** Real run times as a multiple of what the profile says. */

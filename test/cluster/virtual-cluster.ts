@@ -44,6 +44,7 @@ import { echoModel, echoRequest, readEcho } from "../fixtures/actor-cluster/echo
 import type { CreateActor } from "../fixtures/actor-cluster/processes.ts";
 import { BATCHER, INGRESS, PROFILER } from "../fixtures/actor-cluster/role-settings.ts";
 import { FAST_TIMEOUTS } from "../fixtures/actor-cluster/timeouts.ts";
+import { otherBus, otherStore } from "./other-release.ts";
 import { SwitchedHandlers } from "./switched-handlers.ts";
 import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
@@ -249,9 +250,12 @@ export class VirtualCluster extends ActorCluster {
   }
 
   #start(name: string, create: CreateActor): void {
+    const other = this.#options.otherRelease?.(name);
     this.startProcess({ name, host: HOST, slots: [name] }, (made) => {
       for (const bus of [made.ports.bus, made.ports.bulk]) this.#faultsOf(name, bus);
-      return create(made);
+      if (other === undefined) return create(made);
+      const { bus, store } = made.ports;
+      return create({ ...made, ports: { ...made.ports, bus: otherBus(bus), store: otherStore(store, other) } });
     });
   }
   #faultsOf(name: string, bus: Bus): Bus {

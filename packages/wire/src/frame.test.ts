@@ -293,7 +293,7 @@ test("a frame of the wrong magic, version, sender or length says so", () => {
   };
   expect(broken((frame) => frame.subarray(0, 7))).toBe("a frame of 7 bytes");
   expect(broken((frame) => void (frame[0] = 0))).toBe("not a frame");
-  expect(broken((frame) => void (frame[2] = 9))).toBe("a frame of version 9");
+  expect(broken((frame) => void (frame[2] = 9))).toBe("a frame of version 9, and this release reads 1");
   expect(broken((frame) => void frame.fill(0, 8, 16))).toBe("sender 0 is no actor");
   expect(broken((frame) => void (frame[4] = 2))).toBe("1 records are missing");
   expect(broken((frame) => frame.subarray(0, frame.byteLength - 8))).toBe("record 0 (tag 1) ends early");

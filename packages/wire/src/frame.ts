@@ -84,6 +84,8 @@ export class FrameWriter {
 
 export interface FrameFault {
   readonly fault: string;
+  /** The frame is of a version that a newer release writes. */
+  readonly isNewer?: boolean;
 }
 
 interface Reading {
@@ -116,7 +118,9 @@ export class FrameReader {
     const cursor = new RecordCursor(frame);
     const { view } = cursor;
     if (view.getUint16(0, true) !== MAGIC) return { fault: "not a frame" };
-    if (view.getUint8(2) !== VERSION) return { fault: `a frame of version ${view.getUint8(2)}` };
+    const version = view.getUint8(2);
+    if (version !== VERSION)
+      return { fault: `a frame of version ${version}, and this release reads ${VERSION}`, isNewer: version > VERSION };
     const count = view.getUint32(4, true);
     const sender = view.getFloat64(8, true);
     if (!(sender >= 1 && sender < ACTOR_KEY_MAX && Math.floor(sender) === sender))

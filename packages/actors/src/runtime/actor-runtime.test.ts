@@ -4,7 +4,7 @@ import { Heartbeat, StatsReported } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/ports/store";
 import { type Telemetry, noTelemetry } from "@tutti/ports/telemetry";
 import { actorKey, after, instant, millis, seconds } from "@tutti/units";
-import { FrameReader } from "@tutti/wire";
+import { FrameReader, FrameWriter } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { ActorRuntime } from "./actor-runtime.ts";
 
@@ -76,4 +76,15 @@ test("an actor that reads more slowly than others send is a warning and a figure
     [{ connection: "bulk", slowConsumers: 1 }, "2.5 s late"],
     [{ connection: "control", slowConsumers: 2 }, "2.5 s late"],
   ]);
+});
+
+test("frames of a newer version are counted, and reported once", () => {
+  const { network, runtime, warnings, run } = scene();
+  const { runtime: actor } = runtime(1);
+  const frame = new FrameWriter(actorKey(2)).take().slice();
+  frame[2] = 9;
+  for (let i = 0; i < 3; i++) network.connect({ name: `peer-${i}` }).publish("tutti.v1.c.all.batcher", frame);
+  run(5);
+  expect([actor.faults, warnings.length]).toEqual([3, 1]);
+  expect(JSON.stringify(warnings)).toContain("a frame of version 9, and this release reads 1");
 });

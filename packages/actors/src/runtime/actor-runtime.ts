@@ -62,6 +62,8 @@ export class ActorRuntime {
   #leaving = false;
   #linkToldAt: Instant = ALWAYS;
   #slowConsumers = 0;
+  /** Frames of a newer version come with every heartbeat of a newer peer: the first is reported, all are counted. */
+  #saidNewer = false;
 
   constructor(ports: ActorPorts, config: ActorConfig, options: ActorRuntimeOptions) {
     this.#ports = ports;
@@ -251,6 +253,8 @@ export class ActorRuntime {
     const fault = this.reader.read(delivery.payload);
     if (fault === undefined) return;
     this.faults++;
+    if (fault.isNewer === true && this.#saidNewer) return;
+    this.#saidNewer ||= fault.isNewer === true;
     this.log.warn({ subject: delivery.subject, fault: fault.fault }, "dropped a malformed frame");
   }
 
@@ -264,6 +268,7 @@ export class ActorRuntime {
       key: this.#config.key,
       role: this.#options.role,
       at,
+      release: TUTTI_RELEASE,
       ...stats,
       ...this.#options.told?.(at),
       figures,

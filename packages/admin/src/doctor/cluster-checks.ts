@@ -2,11 +2,11 @@
 import { TuttiClient } from "@tutti/client";
 import { type ListedModel, ModelRegistry } from "@tutti/client/registries";
 import type { NatsConnection } from "@tutti/bus-nats";
-import { TuttiError } from "@tutti/protocol";
+import { TUTTI_RELEASE, TuttiError } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";
 import type { Cluster } from "../cluster/find-cluster.ts";
 import { openConnection } from "../cluster/connection.ts";
-import { ClusterView, offsetUs } from "../operator/cluster-view.ts";
+import { ClusterView, latestOf, offsetUs } from "../operator/cluster-view.ts";
 import { healthOf, medianOf } from "../operator/health.ts";
 import type { Finding } from "./finding.ts";
 
@@ -30,6 +30,8 @@ export interface HeardActor {
   readonly role: string;
   readonly host: string;
   readonly leads: boolean;
+  /** Undefined: it has not said so. */
+  readonly release: string | undefined;
   readonly health: readonly string[];
   /**
    * Clock offset from the median of all actors, in microseconds: positive if it is ahead. Heartbeats arrive a fraction
@@ -115,6 +117,7 @@ async function listen(
       role: actor.beat.role,
       host: actor.beat.host,
       leads: actor.beat.role === "ranker" && (actor.beat.epoch ?? 0) > 0,
+      release: latestOf(actor)?.release,
       health: healthOf(actor, { silentMs: view.silentMs(actor), offsetMedianUs: median, process: undefined }),
       aheadUs: median - offsetUs(actor),
     })),
@@ -140,6 +143,7 @@ async function askNobody({ bulk }: NatsConnection): Promise<number | undefined> 
 export function judgeCluster(heard: HeardCluster): Finding[] {
   const findings = [judgeConnection(heard), judgeRights(heard)];
   if (heard.denied.length === 0) findings.push(judgeStore(heard), judgeActors(heard));
+  if (heard.actors.some(({ release }) => release !== undefined)) findings.push(judgeReleases(heard));
   if (heard.actors.length > 1) findings.push(judgeClocks(heard));
   return findings;
 }
@@ -232,6 +236,27 @@ function judgeActors({ actors, answeredMs }: HeardCluster): Finding {
     found,
     why: [...why, ...told].join(" "),
     next: "`tutti actors` lists them all; `tutti restart <actor>` replaces one without refusing requests",
+  };
+}
+
+/** Names the releases that meet in the cluster, this command's among them. */
+function judgeReleases({ actors }: HeardCluster): Finding {
+  const check = "releases";
+  const byRelease = new Map<string, string[]>();
+  for (const { release = "older", role, name } of actors)
+    byRelease.set(release, [...(byRelease.get(release) ?? []), `${role} ${name}`]);
+  if (byRelease.size === 1 && byRelease.has(TUTTI_RELEASE))
+    return { check, state: "ok", found: `all actors are of ${TUTTI_RELEASE}, as this command is` };
+  const told = [...byRelease].map(
+    ([release, names]) =>
+      `${release} (${names.slice(0, 3).join(", ")}${names.length > 3 ? ` and ${names.length - 3} more` : ""})`,
+  );
+  return {
+    check,
+    state: "warn",
+    found: `this command is of ${TUTTI_RELEASE}, and the actors are of ${told.join(" and of ")}`,
+    why: "Neighbouring releases work together while one replaces the other; others, or for longer, are not tested.",
+    next: "finish the upgrade, or go back: docs/upgrades.md says in which order",
   };
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { WriteStream } from "node:tty";
+import { TUTTI_RELEASE } from "@tutti/protocol";
 import { afterEach, expect, test, vi } from "vitest";
 import { EXIT } from "../failure.ts";
 import { type HeardActor, type HeardCluster, judgeCluster, lookAtCluster } from "./cluster-checks.ts";
@@ -154,6 +155,7 @@ test("without the CPU provider nothing works; without the others nothing is wron
 
 const actor = (role: string, more: Partial<HeardActor> = {}): HeardActor => ({
   ...{ name: `${role}1`, role, host: "a", leads: role === "ranker", health: ["ok"], aheadUs: 0 },
+  release: TUTTI_RELEASE,
   ...more,
 });
 const ROLES = ["ingress", "batcher", "ranker", "executor", "profiler"];
@@ -183,6 +185,16 @@ test("each lack of a cluster is told as what it is", () => {
 
 test("credentials that may not see the cluster are no failure, and what they can't see is not judged", () => {
   expect(clusterWith({ denied: ["tutti.v1.main.beat.*"], models: "denied", actors: [] })).toEqual({ rights: "warn" });
+});
+
+test("releases that meet in a cluster are named, with the actors of each", () => {
+  const old = actor("ingress", { release: "0.0.9", name: "ingress2" });
+  const actors = [...HEARD.actors, old, actor("gateway", { release: undefined })];
+  expect(clusterWith({ actors })).toEqual({ releases: "warn" });
+  expect(judgeCluster({ ...HEARD, actors }).find(({ check }) => check === "releases")?.found).toBe(
+    `this command is of ${TUTTI_RELEASE}, and the actors are of ${TUTTI_RELEASE} (ingress ingress1, batcher batcher1, ` +
+      "ranker ranker1 and 2 more) and of 0.0.9 (ingress ingress2) and of older (gateway gateway1)",
+  );
 });
 
 test("clocks of hosts may differ by little; on one host a late heartbeat is no other clock", () => {

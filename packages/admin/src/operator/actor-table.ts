@@ -21,6 +21,8 @@ export interface ActorRow {
   /** The process's name at its agent; "": no agent manages it. */
   readonly process: string;
   readonly uptimeUs: number;
+  /** Release that it runs; undefined: it has not said so. */
+  readonly release: string | undefined;
   /** The leading ranker's epoch, or the newest that an executor accepts. */
   readonly epoch: number | undefined;
   readonly duty: string;
@@ -48,6 +50,7 @@ export function actorRows(view: ClusterView, agents: readonly AgentAnswered[]): 
       pid: actor.beat.pid,
       process: process?.name ?? "",
       uptimeUs: uptimeUs(actor),
+      release: latestOf(actor)?.release,
       epoch: epochOf(actor),
       duty: dutyOf(actor),
       subCluster: subClusterOf(actor),
@@ -79,6 +82,7 @@ function absent(agents: readonly AgentAnswered[], heard: ReadonlySet<string>): A
     pid,
     process: name,
     uptimeUs: 0,
+    release: undefined,
     epoch: undefined,
     duty: "",
     subCluster: undefined,
