@@ -1,6 +1,6 @@
 /**
  * The entry point: `node infra/setup/main.mjs
- * <start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|release|image|setup> [arguments]`, as package.json's
+ * <start|test|tutti|check|bench|docs|fuzz|chaos|upgrade|attack|soak|release|image|setup> [arguments]`, as package.json's
  * scripts and bin/tutti call it. It prepares Node, dependencies and nats-server, then runs the command under the right
  * Node.
  */
@@ -54,7 +54,8 @@ function commandOf(name, args) {
         return { script: "test/fuzz/properties.ts", args: args.slice(1), natsServer: false };
       return { script: "test/simulation/fuzz.ts", args, natsServer: false };
     case "chaos":
-      return { script: "test/e2e/chaos/main.ts", args, natsServer: true };
+    case "upgrade":
+      return { script: `test/e2e/${name}/main.ts`, args, natsServer: true };
     case "attack":
     case "soak":
       return { script: `test/${name}/main.ts`, args, natsServer: true };
@@ -66,7 +67,7 @@ function commandOf(name, args) {
       return { script: undefined, args: [], natsServer: true };
     default:
       throw new SetupError(
-        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|release|image|setup [arguments]",
+        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|docs|fuzz|chaos|upgrade|attack|soak|release|image|setup [arguments]",
       );
   }
 }

@@ -257,7 +257,6 @@ export const ProfileMeasured = packed(
 export type ProfileMeasured = MessageOf<typeof ProfileMeasured>;
 
 const figures = schema.map(schema.finite);
-const RELEASE_LENGTH_MAX = 64;
 
 /** A tensor as the Open Inference Protocol describes it; an axis of any size is -1. */
 export const DescribedTensor = schema.record({
@@ -285,7 +284,7 @@ export const StatsReported = packed(
     role: schema.role,
     at: schema.moment,
     /** Release that the actor's process runs. */
-    release: schema.optional(schema.text(RELEASE_LENGTH_MAX)),
+    release: schema.optional(schema.text(64)),
     figures,
     perThread: schema.optional(schema.list(schema.record({ thread: schema.thread, name: schema.text(), figures }))),
     /** The same of jobs, apart from them: nothing that is planned for requests counts jobs. */

@@ -4,7 +4,7 @@ import type { Logger } from "@tutti/ports/telemetry";
 import { newerForm, readStored } from "@tutti/wire";
 
 /** Most keys whose faults are remembered; beyond, a fault may be said again. */
-const SAID_MAX = 1_024;
+const KEYS_SAID = 1_024;
 
 /**
  * Reads entries of the store. One that is unreadable or of a newer form is reported and ignored: it must not take the
@@ -28,7 +28,7 @@ export class EntryReader {
     }
     const why = newerForm(bytes, kind) ?? `it is no ${kind.kind}`;
     if (this.#said.get(key) === why) return undefined;
-    if (this.#said.size >= SAID_MAX) this.#said.clear();
+    if (this.#said.size >= KEYS_SAID) this.#said.clear();
     this.#said.set(key, why);
     this.#log.warn({ key, revision, why }, "ignored an entry that can't be read");
     return undefined;
