@@ -1,12 +1,14 @@
 /** Two nodes, two executors and two publishers on one NATS server; each is a process of one release or another. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ClusterView, latestOf } from "@tutti/admin/operators";
 import { type NatsFixture, startNats } from "../../fixtures/nats.ts";
 
-/** Roles of a node, but for the gateway, which needs ports of its own. */
-const ROLES_OF_NODE = ["ingress", "batcher", "ranker", "profiler", "planner"] as const;
+/** Roles of a node that serving needs. */
+const ROLES_OF_NODE = ["ingress", "batcher", "ranker", "profiler"] as const;
 const READY_MS = 90_000;
 /** An actor that drains ends after 9 s at the latest. */
 const DRAINED_MS = 20_000;
@@ -29,6 +31,8 @@ export class UpgradingCluster {
   readonly #members = new Map<string, Member>();
 
   readonly #view = new ClusterView();
+  /** A start takes processor time from those that serve: compiled code is kept, and warm-up requests are left out. */
+  readonly #env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), "tutti-compiled"), TUTTI_WARMUP: "0" };
   /** ModelThreads that batchers must hold. */
   #threads = 0;
 
@@ -114,7 +118,7 @@ export class UpgradingCluster {
   }
 
   async #run(name: string, args: readonly string[]): Promise<Member> {
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe", "ipc"] });
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe", "ipc"], env: this.#env });
     const errors = textOf(child);
     const failed = once(child, "exit").then(([code]) => {
       throw new Error(`${name} ended with ${code} before it was ready:\n${errors().slice(-4_000)}`);
