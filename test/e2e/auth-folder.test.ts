@@ -109,3 +109,23 @@ test("the console's page shows nothing until it has an administrator's key", asy
   await page.getByText("quick").first().waitFor({ timeout: 30_000 });
   expect(await field.count()).toBe(0);
 });
+
+test("a command that NATS refuses says which credentials it needs", { timeout: 120_000 }, async () => {
+  const env = { ...process.env, TUTTI_RUN_DIR: join(dir, "none") };
+  const refused = async (...args: string[]): Promise<string> => {
+    const { code, stderr } = await tutti([...args, "--nats", url], env);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("(TUTTI_FORBIDDEN)")]);
+    return stderr;
+  };
+  const advice = "name the operator's with --creds creds/admin.nk (`tutti auth init` makes it), or with TUTTI_CREDS";
+  const own = join(dir, "creds/app-camera.nk");
+  expect(await refused("models")).toContain(`127.0.0.1:${new URL(url).port} asks for credentials: ${advice}`);
+  for (const command of [["models"], ["unload", "quick"], ["plan", "--live"], ["status"], ["infer", "quick"]]) {
+    const text = await refused(...command, "--creds", own);
+    expect(text).toContain(`does not allow this with ${own} (`);
+    expect(text).toContain(advice);
+  }
+  expect(await refused("record", "--out", join(dir, "none.trace"))).toContain(
+    "recorder's with --creds creds/recorder.nk",
+  );
+});

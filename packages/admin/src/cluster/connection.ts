@@ -1,5 +1,6 @@
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { type Cluster, type ClusterOptions, findCluster } from "./find-cluster.ts";
+import { connectionRefused, unlessDenied } from "./refused.ts";
 
 export interface ConnectionOptions {
   readonly servers: string | readonly string[];
@@ -23,20 +24,32 @@ export function openConnection(options: ConnectionOptions): Promise<NatsConnecti
   });
 }
 
-/** Connects as the command line says, runs `use`, and closes the connection in any case. */
+type Named = Pick<ConnectionOptions, "name" | "inboxPrefix">;
+
+/** Connects as an operator. @throws {TuttiError} UNAVAILABLE, or FORBIDDEN naming the credentials to use */
+export async function openCluster(cluster: Cluster, named: Named): Promise<NatsConnection> {
+  const { servers, credentials, tlsCa } = cluster;
+  try {
+    return await openConnection({ servers, credentials, tlsCa, ...named });
+  } catch (error) {
+    throw await connectionRefused(error, cluster);
+  }
+}
+
+/**
+ * Connects as the command line says, runs `use`, and closes the connection in any case.
+ *
+ * @throws {TuttiError} as `openCluster`, also when NATS refuses a subject meanwhile
+ */
 export async function withCluster<Result>(
-  options: ClusterOptions & { readonly name: string },
+  options: ClusterOptions & Named,
   use: (nats: NatsConnection, cluster: Cluster) => Promise<Result>,
 ): Promise<Result> {
+  const { name, inboxPrefix } = options;
   const cluster = await findCluster(options);
-  const nats = await openConnection({
-    servers: cluster.servers,
-    credentials: cluster.credentials,
-    tlsCa: cluster.tlsCa,
-    name: options.name,
-  });
+  const nats = await openCluster(cluster, { name, ...(inboxPrefix !== undefined && { inboxPrefix }) });
   try {
-    return await use(nats, cluster);
+    return await unlessDenied(nats, cluster, () => use(nats, cluster));
   } finally {
     await nats.close();
   }

@@ -34,6 +34,9 @@ test("a server that is named wins, and finds its own credentials when it runs he
   const credentials = { admin: "/run/admin.creds" };
   const env = await runDirectory([{ url: "nats://127.0.0.1:1", credentials }, { url: "nats://127.0.0.1:2" }]);
   expect(await findCluster({ nats: "localhost:1" }, env)).toMatchObject({ credentials: "/run/admin.creds" });
+  const usual = await runDirectory([{ url: "nats://127.0.0.1:4222", credentials }]);
+  for (const nats of ["localhost", "nats://localhost/", "tls://127.0.0.1", "127.0.0.1:4222"])
+    expect(await findCluster({ nats }, usual)).toMatchObject({ credentials: "/run/admin.creds" });
   expect(await findCluster({ nats: "nats://far:4222" }, env)).toMatchObject({
     servers: ["nats://far:4222"],
     credentials: undefined,

@@ -91,8 +91,12 @@ export function isAlive(pid: number): boolean {
 }
 
 const sameServer = (a: string, b: string): boolean => normal(a) === normal(b);
-const normal = (url: string): string =>
-  url
-    .replace(/^nats:\/\//, "")
+const normal = (url: string): string => {
+  const bare = url
+    .replace(/^\w+:\/\//, "")
     .replace(/^localhost\b/, "127.0.0.1")
     .replace(/\/$/, "");
+  return /:\d+$/.test(bare) ? bare : `${bare}:${NATS_PORT}`;
+};
+/** Port of a NATS server whose address has none. */
+const NATS_PORT = 4222;

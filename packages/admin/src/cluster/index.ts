@@ -6,5 +6,6 @@ export {
   isAlive,
   runRoot,
 } from "./find-cluster.ts";
-export { openConnection, withCluster } from "./connection.ts";
+export { openCluster, openConnection, withCluster } from "./connection.ts";
+export { connectionRefused, unlessDenied } from "./refused.ts";
 export { freePort, isFree } from "./free-port.ts";

@@ -4,7 +4,6 @@ import { parseDuration } from "@tutti/units";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { withCluster } from "../cluster/connection.ts";
 import { usageError } from "../failure.ts";
-import { unlessDenied } from "./denied.ts";
 import { OperatorLink } from "./operator-link.ts";
 import { type Target, findTargets } from "./targets.ts";
 
@@ -22,17 +21,15 @@ const COMMON = new Set(["level", "time", "msg", "service", "instance", "pid", "h
 export function logs(name: string, options: LogsOptions): Promise<void> {
   const back = parseDuration(options.since);
   if (back === undefined) throw usageError(`--since ${options.since}: a duration, such as 30s, 5m or 1h`);
-  return withCluster({ ...options, name: "tutti-operator" }, ({ control }, { cluster }) =>
-    unlessDenied(control, async () => {
-      const link = new OperatorLink(control, cluster);
-      try {
-        const targets = findTargets(name, await link.agents(AGENTS_MS), () => false);
-        await tell(link, targets, { back: back / 1_000, json: options.json === true, follow: options.follow === true });
-      } finally {
-        link.close();
-      }
-    }),
-  );
+  return withCluster({ ...options, name: "tutti-operator" }, async ({ control }, { cluster }) => {
+    const link = new OperatorLink(control, cluster);
+    try {
+      const targets = findTargets(name, await link.agents(AGENTS_MS), () => false);
+      await tell(link, targets, { back: back / 1_000, json: options.json === true, follow: options.follow === true });
+    } finally {
+      link.close();
+    }
+  });
 }
 
 async function tell(

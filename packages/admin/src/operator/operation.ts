@@ -9,7 +9,6 @@ import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { withCluster } from "../cluster/connection.ts";
 import { CommandError, usageError } from "../failure.ts";
 import { ClusterView, type HeardActor, lackOf } from "./cluster-view.ts";
-import { unlessDenied } from "./denied.ts";
 import { OperationLock } from "./operation-lock.ts";
 import { OperatorLink } from "./operator-link.ts";
 import { type RollingEnd, type Step, roll } from "./rolling.ts";
@@ -40,39 +39,37 @@ export async function operate(order: ProcessOrder, name: string, options: Operat
   };
   process.on("SIGINT", onInterrupt);
   try {
-    await withCluster({ ...options, name: "tutti-operator" }, ({ control, store }, { cluster }) =>
-      unlessDenied(control, async () => {
-        const view = new ClusterView();
-        const listening = view.listen(control, cluster);
-        const link = new OperatorLink(control, cluster);
+    await withCluster({ ...options, name: "tutti-operator" }, async ({ control, store }, { cluster }) => {
+      const view = new ClusterView();
+      const listening = view.listen(control, cluster);
+      const link = new OperatorLink(control, cluster);
+      try {
+        const { targets, unkept } = await whoIsMeant(order, name, view, link);
+        const what = `${order} ${name}`;
+        const lock = await OperationLock.take(
+          store,
+          { who: `${userInfo().username}@${hostname()}`, what },
+          teller.note,
+        );
         try {
-          const { targets, unkept } = await whoIsMeant(order, name, view, link);
-          const what = `${order} ${name}`;
-          const lock = await OperationLock.take(
-            store,
-            { who: `${userInfo().username}@${hostname()}`, what },
-            teller.note,
-          );
-          try {
-            const end = await go(order, targets, {
-              size: options.size,
-              view,
-              link,
-              lock,
-              timeoutMs,
-              stop,
-              onStep: teller.step,
-            });
-            teller.end(end, unkept);
-          } finally {
-            await lock.release();
-          }
+          const end = await go(order, targets, {
+            size: options.size,
+            view,
+            link,
+            lock,
+            timeoutMs,
+            stop,
+            onStep: teller.step,
+          });
+          teller.end(end, unkept);
         } finally {
-          link.close();
-          listening.stop();
+          await lock.release();
         }
-      }),
-    );
+      } finally {
+        link.close();
+        listening.stop();
+      }
+    });
   } finally {
     process.off("SIGINT", onInterrupt);
   }

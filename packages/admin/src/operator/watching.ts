@@ -11,7 +11,6 @@ import { withCluster } from "../cluster/connection.ts";
 import { CommandError, EXIT, usageError } from "../failure.ts";
 import { actorRows, renderActors } from "./actor-table.ts";
 import { ClusterView } from "./cluster-view.ts";
-import { unlessDenied } from "./denied.ts";
 import { isLive, showLive } from "./live.ts";
 import { OperatorLink } from "./operator-link.ts";
 import { renderClusterStatus, statusOf } from "./status-table.ts";
@@ -42,23 +41,21 @@ const RATES = 2;
 const watch = (options: WatchOptions, reports: number, show: (watching: Watching) => Promise<void>): Promise<void> => {
   const waitMs = Number(options.wait) * 1_000;
   if (!(waitMs > 0)) throw usageError(`--wait ${options.wait}: a number of seconds`);
-  return withCluster({ ...options, name: "tutti-operator" }, ({ control: bus, store }, { cluster }) =>
-    unlessDenied(bus, async () => {
-      const view = new ClusterView();
-      const listening = view.listen(bus, cluster);
-      try {
-        await view.until(() => view.hasReports(reports), waitMs);
-        if (view.actors().length === 0)
-          throw new CommandError(
-            `nobody of the cluster "${cluster}" was heard within ${options.wait} s`,
-            EXIT.unavailable,
-          );
-        await show({ bus, store, cluster, view });
-      } finally {
-        listening.stop();
-      }
-    }),
-  );
+  return withCluster({ ...options, name: "tutti-operator" }, async ({ control: bus, store }, { cluster }) => {
+    const view = new ClusterView();
+    const listening = view.listen(bus, cluster);
+    try {
+      await view.until(() => view.hasReports(reports), waitMs);
+      if (view.actors().length === 0)
+        throw new CommandError(
+          `nobody of the cluster "${cluster}" was heard within ${options.wait} s`,
+          EXIT.unavailable,
+        );
+      await show({ bus, store, cluster, view });
+    } finally {
+      listening.stop();
+    }
+  });
 };
 
 const isOnce = ({ json, once }: WatchOptions): boolean => json === true || once === true || !isLive();

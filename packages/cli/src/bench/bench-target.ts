@@ -7,7 +7,7 @@ import { type ModelSpec, type Tensor, type TensorSpec, isDataType } from "@tutti
 import { type Micros, parseDuration } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 import { CommandError, EXIT } from "@tutti/admin";
-import { type ClusterOptions, findCluster, openConnection } from "@tutti/admin/cluster";
+import { type ClusterOptions, findCluster, openCluster, unlessDenied } from "@tutti/admin/cluster";
 import { type Inputs, type Readable, randomInputs, readInput } from "../present/input-file.ts";
 import { readPipelineInput } from "../present/pipeline-file.ts";
 import type { MixEntry } from "./mix.ts";
@@ -39,8 +39,8 @@ interface Prepared {
 /** A publisher connects once for each application: replies arrive below the application's inbox. */
 const APPS_MAX = 64;
 
-export async function overNats(options: DestinationOptions, cluster: ClusterOptions): Promise<Destination> {
-  const { servers, credentials, tlsCa } = await findCluster(cluster);
+export async function overNats(options: DestinationOptions, named: ClusterOptions): Promise<Destination> {
+  const cluster = await findCluster(named);
   const apps = [...new Set(options.mix.map(({ app }) => app))];
   if (apps.length > APPS_MAX)
     throw new CommandError(
@@ -52,25 +52,23 @@ export async function overNats(options: DestinationOptions, cluster: ClusterOpti
   };
   try {
     for (const app of apps) {
-      const nats = await openConnection({
-        servers,
-        credentials,
-        tlsCa,
-        name: "tutti-bench",
-        inboxPrefix: `_INBOX.${app}`,
-      });
+      const nats = await openCluster(cluster, { name: "tutti-bench", inboxPrefix: `_INBOX.${app}` });
       connections.set(app, nats);
     }
-    const registry = new ModelRegistry(connections.get(apps[0]!)!.store);
+    const first = connections.get(apps[0]!)!;
+    const registry = new ModelRegistry(first.store);
     const prepared: Prepared[] = [];
-    for (const entry of options.mix) prepared.push(await prepare(entry, await registry.get(entry.model), options));
+    for (const entry of options.mix) {
+      const spec = await unlessDenied(first, cluster, () => registry.get(entry.model));
+      prepared.push(await prepare(entry, spec, options));
+    }
     const streams = prepared.map(({ stream, tensors }) => ({
       ...stream,
       bus: connections.get(stream.app)!.bulk,
       payload: encodeTensors(tensors),
     }));
     return {
-      name: servers.join(","),
+      name: cluster.servers.join(","),
       streams: prepared.map(({ stream }) => stream),
       target: () => new NatsTarget(streams),
       close,

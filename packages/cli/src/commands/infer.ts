@@ -3,7 +3,7 @@ import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { initialState } from "@tutti/onnx-tools";
 import { type ErrorCode, type ModelSpec, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
 import { CommandError, usageError } from "@tutti/admin";
-import { type ClusterOptions, findCluster, openConnection } from "@tutti/admin/cluster";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
 import { type Meaning, meaningOf, outputsAsJson, renderOutputs } from "../present/output-text.ts";
 import { linesMeaning, readPipelineInput } from "../present/pipeline-file.ts";
@@ -29,31 +29,26 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   const size = options.size === undefined ? undefined : Number(options.size);
   if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
     throw usageError(`--size ${options.size}: a number above zero and up to ${SIZE_HINT_MAX}`);
-  const cluster = await findCluster(options);
-  const nats = await openConnection({
-    servers: cluster.servers,
-    credentials: cluster.credentials, // the operator's: an application's may not list models
-    tlsCa: cluster.tlsCa,
-    name: "tutti-infer",
-    inboxPrefix: `_INBOX.${options.app}`,
+  // The operator's credentials: an application's may not list models.
+  const named = { name: "tutti-infer", inboxPrefix: `_INBOX.${options.app}` };
+  await withCluster({ ...options, ...named }, async (nats) => {
+    const client = new TuttiClient(nats.bulk, { app: options.app });
+    try {
+      const spec = await askedSpec(new ModelRegistry(nats.store), model);
+      const ask = (inputs: Inputs): Promise<InferResult> =>
+        client.infer(model, inputs, {
+          form,
+          ...(options.slo !== undefined && { slo: options.slo }),
+          ...(size !== undefined && { size }),
+          ...(spec?.scaleToZero !== undefined && { coldStart: `${spec.scaleToZero.coldStart}us` }),
+          ...(options.outputs !== undefined && { outputs: options.outputs.split(",") }),
+        });
+      if (spec === undefined) await pipeline(model, options, ask);
+      else await served(spec, options, ask);
+    } finally {
+      client.close();
+    }
   });
-  const client = new TuttiClient(nats.bulk, { app: options.app });
-  try {
-    const spec = await askedSpec(new ModelRegistry(nats.store), model);
-    const ask = (inputs: Inputs): Promise<InferResult> =>
-      client.infer(model, inputs, {
-        form,
-        ...(options.slo !== undefined && { slo: options.slo }),
-        ...(size !== undefined && { size }),
-        ...(spec?.scaleToZero !== undefined && { coldStart: `${spec.scaleToZero.coldStart}us` }),
-        ...(options.outputs !== undefined && { outputs: options.outputs.split(",") }),
-      });
-    if (spec === undefined) await pipeline(model, options, ask);
-    else await served(spec, options, ask);
-  } finally {
-    client.close();
-    await nats.close();
-  }
 }
 
 type Ask = (inputs: Inputs) => Promise<InferResult>;

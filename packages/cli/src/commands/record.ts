@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { isName } from "@tutti/protocol";
 import { CommandError, EXIT, usageError } from "@tutti/admin";
-import { type Cluster, type ClusterOptions, findCluster } from "@tutti/admin/cluster";
+import { type Cluster, type ClusterOptions, connectionRefused, findCluster } from "@tutti/admin/cluster";
 import { Recorder, TraceWriter } from "@tutti/sim-report/record";
 import { TRACE_FORMAT, TRACE_VERSION } from "@tutti/sim-report/trace";
 import { StopSignal } from "@tutti/host";
@@ -74,17 +74,21 @@ export async function record(options: RecordCommandOptions): Promise<void> {
  * Connects with the recorder's credentials of a started cluster, which may only receive requests. An operator's
  * credentials may not receive them.
  */
-function connect(
+async function connect(
   { creds }: RecordCommandOptions,
   { servers, credentials, tlsCa, running }: Cluster,
 ): Promise<NatsConnection> {
   const path = creds ?? running?.credentials?.["recorder"] ?? credentials;
-  return connectNats({
-    servers,
-    name: "tutti-record",
-    ...(path !== undefined && { credentials: readCredentials(path) }),
-    ...(tlsCa !== undefined && { tls: { caFile: tlsCa } }),
-  });
+  try {
+    return await connectNats({
+      servers,
+      name: "tutti-record",
+      ...(path !== undefined && { credentials: readCredentials(path) }),
+      ...(tlsCa !== undefined && { tls: { caFile: tlsCa } }),
+    });
+  } catch (error) {
+    throw await connectionRefused(error, { servers, credentials: path }, "recorder");
+  }
 }
 
 /**
