@@ -3,7 +3,8 @@ import { CONTENT, HEADER, type InferRequest, SIZE_HINT_MAX, TuttiError, errorBod
 import { RecordingTelemetry } from "@tutti/ports/telemetry";
 import { decodeRequest, encodeAnswer, encodeTensors, formOf } from "@tutti/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { TuttiClient } from "./client.ts";
+import { type InferOptions, TuttiClient } from "./client.ts";
+import { connect } from "./connect.ts";
 import { tensor } from "./tensors.ts";
 
 const network = () => {
@@ -186,6 +187,21 @@ test("names that can't be subjects, and an SLO that is no duration, never reach 
   }
   await expect(client.infer("mlp", { x: [1] }, { app: "a b" })).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
   await expect(client.infer("mlp", { x: [1] }, { slo: "soon" })).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
+});
+
+test("an SLO beyond the limit, and a text with a line break, are refused with what is wrong", async () => {
+  const { client } = network();
+  const refused = (options: InferOptions): Promise<unknown> =>
+    client.infer("mlp", { x: [1] }, options).catch((error: TuttiError) => [error.code, error.message]);
+  for (const slo of ["100h", "601s", 0])
+    expect(await refused({ slo })).toEqual(["TUTTI_INVALID_INPUT", expect.stringContaining("at most 10 min")]);
+  for (const options of [{ id: "a\nb" }, { version: "1\r" }, { outputs: ["y", "z\n"] }])
+    expect(await refused(options)).toEqual(["TUTTI_INVALID_INPUT", expect.stringContaining("without line breaks")]);
+});
+
+test("an application that is no name is refused before a server is looked for", async () => {
+  const connecting = connect({ servers: "nats://127.0.0.1:1", app: "a.b" });
+  await expect(connecting).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
 });
 
 test("an answer that can't be read is an error, not a crash (T8)", async () => {

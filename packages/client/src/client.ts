@@ -4,6 +4,7 @@ import {
   type CostOffset,
   HEADER,
   SIZE_HINT_MAX,
+  SLO_US_MAX,
   type Tensor,
   TuttiError,
   checkedCosts,
@@ -207,12 +208,17 @@ export class TuttiClient {
     }
     const app = options.app ?? this.#app;
     if (!isModelName(target)) throw invalid(`"${target}" is no name of a model: letters, digits, "-" and "_" only`);
-    if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+    checkApp(app);
     const { size } = options;
     if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
       throw invalid(`a size of ${size}: give a number above zero and up to ${SIZE_HINT_MAX}`);
     const costs = costsOf(options);
     const slo = costs?.[0]!.after ?? durationOf(options.slo);
+    if (slo !== undefined && !(slo > 0 && slo <= SLO_US_MAX))
+      throw invalid("an SLO is above zero and at most 10 min (SLO_US_MAX)");
+    checkText("id", options.id);
+    checkText("version", options.version);
+    checkText("outputs", options.outputs?.join(","));
     const retries = options.retries ?? this.#retries;
     if (!Number.isInteger(retries) || retries < 0) throw invalid(`${retries} retries: give a whole number`);
     const form = options.form ?? "binary";
@@ -289,6 +295,18 @@ function headersOf(
   if (context !== undefined) headers[HEADER.traceparent] = formatTraceparent(context);
   return headers;
 }
+
+/** @throws {TuttiError} INVALID_INPUT */
+export function checkApp(app: string): void {
+  if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+}
+
+/** A text that becomes a header: what follows a line break would be another one. @throws {TuttiError} INVALID_INPUT */
+function checkText(what: string, text: unknown): void {
+  if (text === undefined || (typeof text === "string" && !CONTROL.test(text))) return;
+  throw invalid(`${what}: give a text without line breaks and other control characters`);
+}
+const CONTROL = /[\x00-\x1f\x7f]/;
 
 function costsOf({ costs, slo }: InferOptions): readonly CostOffset[] | undefined {
   if (costs === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { connectBuses, readCredentials } from "@tutti/bus-nats";
 import type { InferResult } from "./answer.ts";
-import { type ClientOptions, type InferOptions, TuttiClient } from "./client.ts";
+import { type ClientOptions, type InferOptions, TuttiClient, checkApp } from "./client.ts";
 import type { Job, SubmitOptions, SubmittedJob } from "./jobs.ts";
 import type { TensorInput } from "./tensors.ts";
 
@@ -35,10 +35,11 @@ export interface Tutti {
 
 /**
  * Connects to the cluster; rejects with UNAVAILABLE when no server can be reached, FORBIDDEN when it refuses the
- * credentials.
+ * credentials, INVALID_INPUT when `app` is no name.
  */
 export async function connect(options: ConnectOptions): Promise<Tutti> {
   const { servers, credentials, tls, name = "tutti-client", ...client } = options;
+  if (client.app !== undefined) checkApp(client.app);
   const { buses } = await connectBuses({
     servers,
     name,

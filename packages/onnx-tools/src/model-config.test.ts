@@ -76,7 +76,7 @@ test("a config that can't be served is refused by the key to change", () => {
   expect(refusal({})).toBe("accepted");
   expect(refusal({ name: "a.b" })).toContain("'a.b' is no name");
   expect(refusal({ slo: "0ms" })).toContain("slo: '0ms'");
-  expect(refusal({ slo: "1000s" })).toContain("up to 600 s");
+  expect(refusal({ slo: "1000s" })).toContain("up to 10 min (SLO_US_MAX)");
   expect(refusal({ slo: "soon" })).toContain("slo: 'soon'");
   expect(refusal({ max_batch_size: 0 })).toContain("max_batch_size: 1 to 1024");
   expect(refusal({ patience: 2 })).toContain("patience: 0 (eager) to 1");

@@ -366,7 +366,7 @@ function sloOf(given: string | number | undefined, fail: Fail): Micros {
   if (given === undefined) return fail("slo: give one, 30ms for example");
   const slo = parseDuration(String(given));
   if (slo === undefined || slo <= 0 || slo > SLO_US_MAX)
-    return fail(`slo: '${given}' is no duration above zero and up to ${SLO_US_MAX / 1e6} s`);
+    return fail(`slo: '${given}' is no duration above zero and up to ${SLO_US_MAX / 6e7} min (SLO_US_MAX)`);
   return slo;
 }
 

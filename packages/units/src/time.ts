@@ -36,7 +36,9 @@ export const later = (a: Instant, b: Instant): Instant => (a > b ? a : b);
 export const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b);
 
 const DURATION = /^(\d+(?:\.\d+)?)\s*(us|µs|ms|s|m|h)?$/;
-const FACTOR: ReadonlyMap<string, number> = new Map(Object.entries({ us: 1, µs: 1, ms: 1000, s: 1e6, m: 6e7, h: 3.6e9 }));
+const FACTOR: ReadonlyMap<string, number> = new Map(
+  Object.entries({ us: 1, µs: 1, ms: 1000, s: 1e6, m: 6e7, h: 3.6e9 }),
+);
 
 /** Reads `25ms`, `1.5s`, `800us` or a bare number of milliseconds; undefined for anything else. */
 export function parseDuration(text: string): Micros | undefined {

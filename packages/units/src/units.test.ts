@@ -22,8 +22,8 @@ test("a duration is whole microseconds and never negative", () => {
 });
 
 test("durations are read with their unit, and a bare number is milliseconds", () => {
-  expect(["25ms", "1.5s", "800us", "800µs", "40", "2m"].map(parseDuration)).toEqual([
-    25_000, 1_500_000, 800, 800, 40_000, 120_000_000,
+  expect(["25ms", "1.5s", "800us", "800µs", "40", "2m", "1.5h"].map(parseDuration)).toEqual([
+    25_000, 1_500_000, 800, 800, 40_000, 120_000_000, 5_400_000_000,
   ]);
   expect(["", "-3ms", "5 hours", "NaN", "1e9ms"].map(parseDuration)).toEqual([
     undefined,

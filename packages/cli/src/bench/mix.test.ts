@@ -53,12 +53,13 @@ test("a mix in a file has SLOs, and inputs that lie beside it", async () => {
 
 test("what is wrong in a file is told by its line, all of it at once", () => {
   const text =
-    "streams:\n  - { model: a b, weight: 0 }\n  - { modle: mlp }\n  - { model: mlp, slo: soon, app: 7 }\n  - 3\n";
+    "streams:\n  - { model: a b, weight: 0 }\n  - { modle: mlp }\n  - { model: mlp, slo: soon, app: 7 }\n  - 3\n  - { model: mlp, slo: 100h }\n";
   const read = (): unknown => mixOf(new LocatedYaml(text, "mix.yaml"), { app: "bench", folder: "." });
   expect(read).toThrow(/mix\.yaml:2:\d+: streams\[0\]\.model: a name/);
   expect(read).toThrow(/mix\.yaml:2:\d+: streams\[0\]\.weight: a number above 0, not 0/);
   expect(read).toThrow(/mix\.yaml:3:\d+: streams\[1\]\.modle: no key of a stream/);
   expect(read).toThrow(/mix\.yaml:4:\d+: streams\[2\]\.slo: a length of time/);
+  expect(read).toThrow(/mix\.yaml:6:\d+: streams\[4\]\.slo: a length of time up to 10 min/);
   expect(read).toThrow(/mix\.yaml:5:\d+: streams\[3\]: a map with a model/);
   for (const empty of ["", "streams: []", "models: 3", "3"])
     expect(() => mixOf(new LocatedYaml(empty, "mix.yaml"), { app: "bench", folder: "." })).toThrow("streams:");

@@ -1,7 +1,7 @@
 /** The mix of a load: models, applications and weights, from `--mix` (text or a YAML file) or from a trace. */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { isName } from "@tutti/protocol";
+import { SLO_US_MAX, isName } from "@tutti/protocol";
 import type { TraceEntry } from "@tutti/simulator";
 import { type Micros, parseDuration } from "@tutti/units";
 import { CommandError, usageError } from "@tutti/admin";
@@ -112,8 +112,8 @@ class EntryReading {
     const value = this.#entry["slo"];
     if (value === undefined) return undefined;
     const slo = typeof value === "number" || typeof value === "string" ? parseDuration(String(value)) : undefined;
-    if (slo !== undefined && slo > 0) return slo;
-    return this.#complain("slo", "a length of time, such as 25ms");
+    if (slo !== undefined && slo > 0 && slo <= SLO_US_MAX) return slo;
+    return this.#complain("slo", "a length of time up to 10 min (SLO_US_MAX), such as 25ms");
   }
   #complain(key: string, wanted: string): undefined {
     this.#problems.push({ path: [...this.#path, key], text: `${wanted}, not ${JSON.stringify(this.#entry[key])}` });

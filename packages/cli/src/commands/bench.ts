@@ -10,7 +10,7 @@ import {
   runTrial,
 } from "@tutti/bench";
 import { NodeClock } from "@tutti/node/clock";
-import { isName } from "@tutti/protocol";
+import { SLO_US_MAX, isName } from "@tutti/protocol";
 import { recordedRate } from "@tutti/simulator";
 import { type Micros, parseDuration, seconds } from "@tutti/units";
 import { type Destination, overHttp, overNats } from "../bench/bench-target.ts";
@@ -176,8 +176,8 @@ const trialsOf = (plan: Plan, done: number): number =>
 
 function destinationOf(mix: readonly MixEntry[], options: BenchCommandOptions): Promise<Destination> {
   const slo = options.slo === undefined ? undefined : parseDuration(options.slo);
-  if (options.slo !== undefined && !(slo !== undefined && slo > 0))
-    throw usageError(`--slo ${options.slo}: a length of time, such as 50ms`);
+  if (options.slo !== undefined && !(slo !== undefined && slo > 0 && slo <= SLO_US_MAX))
+    throw usageError(`--slo ${options.slo}: a length of time up to 10 min (SLO_US_MAX), such as 50ms`);
   const inputs = new Map((options.input ?? []).map(inputOf));
   const common = { mix, slo, inputs, seed: Number(options.seed) };
   if (options.http === undefined) return overNats(common, options);

@@ -67,7 +67,7 @@ const header = (called: string, description: string, schema = text): Schema => (
 const INFER_HEADERS: readonly Schema[] = [
   header("tutti-costs", "What a late answer costs, such as 25ms=1, 100ms=3; the first step is the SLO"),
   header("tutti-slo", "How soon the answer is needed, such as 25ms; the model's own SLO when left out", {
-    ...{ type: "string", pattern: "^[0-9]+(\\.[0-9]+)?(us|ms|s|m)?$" },
+    ...{ type: "string", pattern: "^[0-9]+(\\.[0-9]+)?(us|ms|s|m|h)?$" },
   }),
   header("tutti-app", "The application in whose name the request is made; `default` when left out", name),
   header("tutti-priority", "255 is the most urgent", { type: "integer", minimum: 0, maximum: 255 }),
