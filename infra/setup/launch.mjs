@@ -17,13 +17,11 @@ import { say, SetupError } from "./progress.mjs";
 export const ON_WINDOWS =
   "Tutti is tested on Linux. On Windows use it in WSL2 (`wsl --install`); what follows may fail on Windows itself.";
 
-/**
- * Whether `tutti` with these arguments starts a NATS server: not for a help text, or on servers that run.
- *
- * @param {string[]} args
- */
-export const startsServer = ([command, ...flags]) =>
-  command === "up" && !flags.some((flag) => /^(-h|--help|--nats(=.*)?)$/.test(flag));
+/** Whether `tutti` with these arguments serves, and doesn't only print a help text. @param {string[]} args */
+export const serves = ([command, ...flags]) => command === "up" && !flags.some((flag) => /^(-h|--help)$/.test(flag));
+
+/** Whether `tutti` with these arguments starts a NATS server: not on servers that run. @param {string[]} args */
+export const startsServer = (args) => serves(args) && !args.some((flag) => /^--nats(=.*)?$/.test(flag));
 
 /** @param {import("./host.mjs").Host} host @param {string} state */
 export async function natsServerFor(host, state) {

@@ -12,7 +12,17 @@ import { bringChromium, findChromium } from "../chromium/chromium.mjs";
 import { dependencies } from "./dependencies.mjs";
 import { thisHost } from "./host.mjs";
 import { withLock } from "./lock.mjs";
-import { fail, launch, natsServerFor, ON_WINDOWS, orNone, sayServer, sayWaiting, startsServer } from "./launch.mjs";
+import {
+  fail,
+  launch,
+  natsServerFor,
+  ON_WINDOWS,
+  orNone,
+  sayServer,
+  sayWaiting,
+  serves,
+  startsServer,
+} from "./launch.mjs";
 import { rememberedNatsServer } from "./nats-server.mjs";
 import { nodeRuntime, withNodeFirst } from "./node-runtime.mjs";
 import { SetupError } from "./progress.mjs";
@@ -75,7 +85,7 @@ function commandOf(name, args) {
 /** @param {string[]} args @returns {Command} */
 const tuttiCommand = (args) => ({
   ...{ script: "packages/cli/src/main.ts", args },
-  ...{ natsServer: startsServer(args), page: args[0] === "up", tools: draws(args) },
+  ...{ natsServer: startsServer(args), page: serves(args), tools: draws(args) },
 });
 
 /** Whether `tutti` with these arguments draws charts. @param {string[]} args */

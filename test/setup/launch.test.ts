@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { startsServer } from "../../infra/setup/launch.mjs";
+import { serves, startsServer } from "../../infra/setup/launch.mjs";
 
 test("a nats-server is brought for the commands that start one, and for no others", () => {
   const starts = (line: string): boolean => startsServer(line.split(" "));
@@ -16,4 +16,11 @@ test("a nats-server is brought for the commands that start one, and for no other
   ];
   for (const line of others) expect([line, starts(line)]).toEqual([line, false]);
   expect(startsServer([])).toBe(false);
+});
+
+test("the console's page is built for the commands that serve it, and not for a help text", () => {
+  const isServing = (line: string): boolean => serves(line.split(" "));
+  for (const line of ["up", "up --nats nats://a"]) expect([line, isServing(line)]).toEqual([line, true]);
+  for (const line of ["up --help", "up --nats nats://a -h", "status"])
+    expect([line, isServing(line)]).toEqual([line, false]);
 });

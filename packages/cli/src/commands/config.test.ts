@@ -64,9 +64,9 @@ test("config print hides secrets of addresses however they are written", { timeo
     "***@a:4222,b:4222",
     "https://h/keys?token=***&more=***&***&",
   ]);
-  const nats = ["nats://u:p,w@a", "nats://u:p@ss@b", "tls://t0ken@c", "nats://u:p?w@d", "wss://e/f@g", "nats://h"];
+  const nats = ["nats://u:p,w@a", "nats://u:p@ss@b", "tls://t0ken@c", "nats://u:p?w@d", "wss://e:p/f@g", "nats://h"];
   expect(await printed(`--nats=${nats.join(",")}`, "--jwks=/etc/keys@host?.json")).toEqual([
-    "nats://***@a,nats://***@b,tls://***@c,nats://***@d,wss://e/f@g,nats://h",
+    "nats://***@a,nats://***@b,tls://***@c,nats://***@d,wss://***@g,nats://h",
     "/etc/keys@host?.json",
   ]);
 });

@@ -64,10 +64,16 @@ function withoutSecrets({ spec }: OptionInForce, value: string): string {
   return addresses.map(addressWithoutSecrets).join(",");
 }
 
-/** A password may have an `@` too, so everything before the last one goes, and the values of a query. */
+/**
+ * A password may have an `@`, `/` or `?` as it is, so everything before the last `@` goes, and the values of a query.
+ * If that `@` may be one of a query's value, nothing shows where the value ends: all goes.
+ */
 function addressWithoutSecrets(address: string): string {
-  const anonymous = address.replace(/^([a-z][a-z\d+.-]*:\/\/)?[^/]*@/i, "$1***@");
-  return anonymous.replace(/(?<=\?).*$/s, (query) => query.split("&").map(parameterWithoutValue).join("&"));
+  const [, scheme = "", rest = ""] = /^([a-z][a-z\d+.-]*:\/\/)?(.*)$/is.exec(address)!;
+  const at = rest.lastIndexOf("@");
+  if (/\?.*=/s.test(rest.slice(0, Math.max(0, at)))) return `${scheme}***`;
+  const anonymous = at === -1 ? rest : `***${rest.slice(at)}`;
+  return scheme + anonymous.replace(/(?<=\?).*$/s, (query) => query.split("&").map(parameterWithoutValue).join("&"));
 }
 
 const parameterWithoutValue = (parameter: string): string => parameter.replace(/^([^=]*=)?.+$/s, "$1***");

@@ -21,6 +21,7 @@ import { type ProcessRole, type Role, subjectsOf } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
 import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
 import { EXIT, explain } from "@tutti/admin";
+import { deniedSubjects } from "./denied-subjects.ts";
 import { HostLinks, type HostLinksOptions } from "./host-links.ts";
 import { helpersGiveWay } from "./helper-threads.ts";
 import { processLives } from "./process-lives.ts";
@@ -143,10 +144,10 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
     if (endNow === exitNow) process.exit(EXIT.failed);
     setTimeout(killNow, LOGGED_MS); // the log is written in the background
   };
+  const onDenied = deniedSubjects(log);
   const onStatus = (status: BusStatus): void => {
     if (status.kind === "closed" && !ending.begun) fail(`the connection to NATS was closed: ${status.reason}`);
-    if (status.kind === "permission-denied")
-      log.error({ subject: status.subject, text: status.text }, "NATS does not allow it");
+    onDenied(status);
   };
   nats.control.onStatus(onStatus);
   nats.answers?.onStatus(onStatus);
