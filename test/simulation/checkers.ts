@@ -13,6 +13,7 @@ import {
   GrantAnswered,
   Heartbeat,
   type MessageType,
+  PLACEMENT_KEY,
   type PulledItem,
   RequestArrived,
   RequestRefused,
@@ -26,6 +27,7 @@ import { type Incarnation, TIMERS_MAX } from "../fixtures/actor-cluster/process.
 import { AnswerChecker } from "./answer-checker.ts";
 import { BusChecker } from "./bus-checker.ts";
 import { FenceChecker } from "./fence-checker.ts";
+import { PlacementChecker } from "./placement-checker.ts";
 import type { Plan } from "./plan.ts";
 import { hasLongFaults } from "./production-timeouts.ts";
 import { QueueChecker } from "./queue-checker.ts";
@@ -51,6 +53,7 @@ export class Checkers implements Watcher {
   readonly fence: FenceChecker;
   readonly queues: QueueChecker;
   readonly takeovers: TakeoverChecker;
+  readonly #placements: PlacementChecker;
   readonly #bus: BusChecker;
   readonly #now: () => Instant;
   /** Errors that the plan's faults make actors report. */
@@ -77,6 +80,7 @@ export class Checkers implements Watcher {
     this.fence = new FenceChecker(report, now, plan);
     this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model), plan);
     this.takeovers = new TakeoverChecker(report, now, plan.struck);
+    this.#placements = new PlacementChecker(report, now);
     this.#bus = new BusChecker(report, plan);
     this.#watchSent();
     this.#watchReceived();
@@ -106,6 +110,7 @@ export class Checkers implements Watcher {
 
   #dispatched(batcher: Incarnation, batch: BatchDispatched): void {
     this.fence.dispatched(batcher, batch);
+    this.#placements.dispatched(batcher, batch, this.fence.subClusterOf(batch.epoch));
     this.queues.dispatched(batcher, batch);
     this.queues.served(batcher, batch.thread, batch.term);
   }
@@ -188,6 +193,7 @@ export class Checkers implements Watcher {
     return this.answers.watch(actor, handlers);
   }
   onEntry(actor: Incarnation, bucket: string, key: string, revision: number): void {
+    if (bucket === BUCKET.plan && key === PLACEMENT_KEY) this.#placements.shown(actor, revision);
     if (bucket !== BUCKET.leases) return;
     this.story.tell(this.#now(), actor.name, `is shown revision ${revision} of ${key}`);
     if (actor.slot.startsWith("executor") && key.startsWith("model."))
@@ -211,6 +217,10 @@ export class Checkers implements Watcher {
     this.fence.leaseWritten(key, value, revision);
     const { ranker, batcher } = fromJson(value) as { ranker?: ActorKey; batcher?: ActorKey };
     this.takeovers.leaseWritten(key, ranker ?? batcher);
+  }
+  /** A placement as the store has it, at the moment of the write. */
+  placementWritten(value: Uint8Array, revision: number): void {
+    this.#placements.placementWritten(value, revision);
   }
   /** Notes an event of the plan itself. */
   note(text: string): void {

@@ -2,13 +2,14 @@ import type { InMemoryBus } from "@tutti/ports/bus";
 import { VirtualClock } from "@tutti/ports/clock";
 import { BUCKET, PLACEMENT_KEY, type Placement, inferSubject } from "@tutti/protocol";
 import { routeKeys, splitModelName, withPercent } from "@tutti/protocol";
-import { isStoreFailure } from "@tutti/ports/store";
+import { type Entry, isStoreFailure } from "@tutti/ports/store";
 import { type ActorKey, type Micros, Prng, actorKey, gpuId, micros, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { ActorCluster } from "../fixtures/actor-cluster/actor-cluster.ts";
 import { echoModel, echoRequest, readEcho } from "../fixtures/actor-cluster/echo-model.ts";
 import type { Process } from "../fixtures/actor-cluster/process.ts";
 import { EngineFaults, createActor, logsTo } from "./actors.ts";
+import type { Checkers } from "./checkers.ts";
 import { HostLinks } from "./host-links.ts";
 import { Links } from "./links.ts";
 import type { Placing } from "./placements.ts";
@@ -232,4 +233,14 @@ export class Cluster extends ActorCluster {
 function processOfConnection(name: string): string | undefined {
   const end = name.indexOf("#");
   return end < 0 ? undefined : name.slice(0, end);
+}
+
+/** Shows checkers leases and placements at the moments of their writes. */
+export function watchStore({ store }: Cluster, checkers: Checkers): void {
+  const watch = (bucket: string, key: string, onEntry: (entry: Entry) => void): void => {
+    const nothing = (): void => undefined;
+    store.watch(bucket, key, { onEntry, onDelete: nothing, onReady: nothing, onFailure: nothing });
+  };
+  watch(BUCKET.leases, "", ({ key, value, revision }) => checkers.leaseWritten(key, value, revision));
+  watch(BUCKET.plan, PLACEMENT_KEY, ({ value, revision }) => checkers.placementWritten(value, revision));
 }

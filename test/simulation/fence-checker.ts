@@ -110,6 +110,10 @@ export class FenceChecker {
   termOf(model: number): number {
     return this.#termOf.get(model) ?? 0;
   }
+  /** Sub-cluster of the leader with that epoch. */
+  subClusterOf(epoch: number): string | undefined {
+    return this.#subClusterOf.get(epoch);
+  }
   /** A term that the store has shown an executor. */
   termSeen(actor: Incarnation, model: number, term: number): void {
     raise(this.#of(actor.key).terms, model, term);

@@ -7,7 +7,7 @@ import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { FAST_TIMEOUTS } from "../fixtures/actor-cluster/timeouts.ts";
 import { Checkers } from "./checkers.ts";
-import { Cluster } from "./cluster.ts";
+import { Cluster, watchStore } from "./cluster.ts";
 import { type Plan, everyoneApart, planOf } from "./plan.ts";
 import { StoryLog } from "./story-log.ts";
 
@@ -41,12 +41,7 @@ test.each([1, 5, 20, 99])(
     const story = new StoryLog("told");
     const checkers: Checkers = new Checkers(PLAN, () => cluster.now, story);
     const cluster = new Cluster(PLAN, checkers);
-    cluster.store.watch("tutti_leases", "", {
-      onEntry: ({ key, value, revision }) => checkers.fence.leaseWritten(key, value, revision),
-      onDelete: () => undefined,
-      onReady: () => undefined,
-      onFailure: () => undefined,
-    });
+    watchStore(cluster, checkers);
     cluster.open();
     cluster.clock.advanceBy(seconds(3));
     const term = checkers.fence.termOf(1);

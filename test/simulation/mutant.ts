@@ -16,12 +16,15 @@ const root = join(import.meta.dirname, "../..");
 /** A copy of the sources that the simulation runs, whose package names lead to the copies. */
 export class Copy {
   readonly #folder: string;
+  /** Compiled sources: all but one of them are the same in each run. */
+  readonly #compiled: string;
 
   constructor() {
     const cache = join(root, ".tutti/cache");
     mkdirSync(cache, { recursive: true });
     // The copy is inside the repository, so that other packages resolve as usual.
     this.#folder = mkdtempSync(join(cache, "mutant-"));
+    this.#compiled = join(this.#folder, "compiled");
     mkdirSync(join(this.#folder, "node_modules/@tutti"), { recursive: true });
     for (const name of neededPackages()) {
       for (const part of ["package.json", "src"]) copySources(`packages/${name}/${part}`, this.#folder);
@@ -30,8 +33,11 @@ export class Copy {
     for (const folder of ["test/fixtures/actor-cluster", "test/simulation"]) copySources(folder, this.#folder);
   }
 
-  /** Applies a mutation, runs seeds, and reverts it. @returns the first violation, or why there is none */
-  async find(mutation: Mutation, seeds: number): Promise<{ found: boolean; output: string }> {
+  /**
+   * Applies a mutation, runs seeds, and reverts it. @returns the first seed with a violation; undefined: there is none,
+   * and the output says why
+   */
+  async find(mutation: Mutation, seeds: number): Promise<{ seed: number | undefined; output: string }> {
     const path = join(this.#folder, "packages", mutation.file);
     const source = readFileSync(path, "utf8");
     writeFileSync(path, patched(source, mutation));
@@ -39,12 +45,10 @@ export class Copy {
     const drawn = readFileSync(groupings, "utf8");
     if (mutation.isApart === true) writeFileSync(groupings, patched(drawn, APART));
     try {
-      const from = mutation.from ?? 1;
-      const script = join(this.#folder, "test/simulation/fuzz.ts");
-      const args = [script, "--seeds", `${seeds}`, "--from", `${from}`, "--workers", "1", "--failures", "1"];
-      const { code, output } = await run(args);
-      // Progress lines may precede the line of the failing seed.
-      return { found: code === 1 && /^seed \d+: /m.test(output), output };
+      const script = join(this.#folder, "test/simulation/first-violation.ts");
+      const { code, output } = await run([script, `${mutation.from ?? 1}`, `${seeds}`], this.#compiled);
+      const found = code === 1 ? /^seed (\d+): /m.exec(output) : null;
+      return { seed: found === null ? undefined : Number(found[1]), output };
     } finally {
       writeFileSync(path, source);
       writeFileSync(groupings, drawn);
@@ -80,9 +84,10 @@ function copySources(path: string, folder: string): void {
   cpSync(join(root, path), join(folder, path), { recursive: true, filter: (source) => !source.endsWith(".test.ts") });
 }
 
-function run(args: readonly string[]): Promise<{ code: number; output: string }> {
+function run(args: readonly string[], compiled: string): Promise<{ code: number; output: string }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const env = { ...process.env, NODE_COMPILE_CACHE: compiled };
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
     let output = "";
     for (const stream of [child.stdout, child.stderr])
       stream.on("data", (chunk: Buffer) => (output += chunk.toString()));

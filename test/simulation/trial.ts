@@ -2,10 +2,9 @@
  * One seed: a cluster starts, faults come and go while requests arrive, then faults stop and service must come back.
  * Checkers run after every event.
  */
-import { BUCKET } from "@tutti/protocol";
 import { type Micros, Prng, after, micros, millis, seconds } from "@tutti/units";
 import { Checkers } from "./checkers.ts";
-import { Cluster } from "./cluster.ts";
+import { Cluster, watchStore } from "./cluster.ts";
 import { Faults } from "./faults.ts";
 import { type ModelPlan, type Plan, planOf } from "./plan.ts";
 import { StoryLog } from "./story-log.ts";
@@ -72,12 +71,7 @@ class Trial {
     this.#checkers = new Checkers(plan, () => this.#cluster.now, log);
     this.#cluster = new Cluster(plan, this.#checkers);
     this.#faults = new Faults(plan, this.#cluster, this.#checkers);
-    this.#cluster.store.watch(BUCKET.leases, "", {
-      onEntry: ({ key, value, revision }) => this.#checkers.leaseWritten(key, value, revision),
-      onDelete: () => undefined,
-      onReady: () => undefined,
-      onFailure: () => undefined,
-    });
+    watchStore(this.#cluster, this.#checkers);
   }
 
   run(): void {
