@@ -13,12 +13,14 @@ import { InMemoryStore } from "@tutti/ports/store";
 import { noTelemetry } from "@tutti/ports/telemetry";
 import { type ActorKey, actorKey, actorToken } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { Restarts } from "./restarts.ts";
 
 const AGENT = actorKey(77);
 const ACTOR = actorToken(actorKey(123_456));
 const PROCESS: ProcessState = { name: "profiler", role: "profiler", pid: 7, actor: ACTOR, phase: "ready", restarts: 0 };
+
+afterEach(() => vi.useRealTimers());
 
 /** A console's restarts, and an agent that supervises one process and carries out its orders, or fails. */
 function scene(end: "done" | "failed") {
@@ -82,7 +84,10 @@ test("what is no actor's id, and an actor that nobody keeps, are refused", async
   const { restarts, orders } = scene("done");
   for (const wrong of [undefined, 7, "", "Profiler", "a b", "../x", "a".repeat(40)])
     await expect(restarts.restart(wrong, "?"), String(wrong)).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
-  await expect(restarts.restart("all", "?")).rejects.toThrow(/no agent keeps all/);
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval"] });
+  const refused = expect(restarts.restart("all", "?")).rejects.toThrow(/no agent keeps all/);
+  await vi.advanceTimersByTimeAsync(2_000);
+  await refused;
   expect(orders).toEqual([]);
   restarts.close();
 });

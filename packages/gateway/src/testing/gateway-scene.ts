@@ -194,7 +194,9 @@ export class GatewayScene {
         if (where instanceof Error) reject(where);
         else this.addresses = where;
       };
-      const all = { ...own, http: any, grpc: any, metrics: any, adminToken: TOKEN, ...config };
+      // A stop need not wait for connections that a client keeps open.
+      const drainMs = 300;
+      const all = { ...own, http: any, grpc: any, metrics: any, adminToken: TOKEN, drainMs, ...config };
       this.#gateway = createGateway({ ...ports, onListening }, all, resolve);
     });
   }
