@@ -98,7 +98,7 @@ test("a faulty model is named once, and what it was goes on", async () => {
   const after = up.events.length;
   await s3.put("models", "live/add/config.yaml", "slo: soon");
   const fault = await up.next("models-faulty", undefined, after);
-  expect(fault["why"]).toMatch(/^s3:\/\/models\/live\/add\/config.yaml: .*slo/);
+  expect(fault["why"]).toMatch(/^model add: slo: 'soon' is no duration/);
   expect(await served()).toEqual(new Map([["add", 400_000]]));
   await s3.put("models", "live/add/config.yaml", CONFIG);
   await changed("add", after);

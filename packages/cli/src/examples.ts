@@ -26,6 +26,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   load: [
     "tutti load model.onnx --slo 30ms --max-batch 16",
     "tutti load ./models                                 every model of a folder",
+    "tutti load s3://models/mlp/1/model.onnx             from a bucket; https:// and oci:// as well",
     "tutti load new.onnx --name mlp --version 2          beside what is served: see tutti rollout",
   ],
   unload: ["tutti unload mlp", "tutti unload mlp/2                                  one version of it"],

@@ -17,6 +17,9 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
     "where `tutti up` keeps what it needs while it runs, and other commands look for it (default: `.tutti/run` of the repository, or `run` in TUTTI_HOME)",
   TUTTI_HOME:
     "folder of the published `tutti`, for what it brings and for running clusters (default: `tutti` in the user's folder for caches)",
+  TUTTI_MODEL_CACHE:
+    "folder for models that were fetched from elsewhere (default: `models/fetched` beside the folder of TUTTI_RUN_DIR)",
+  TUTTI_MODEL_CACHE_SIZE: "how much it holds; what was used longest ago goes first; 0: nothing is kept (default: 20GB)",
   TUTTI_NATS_SERVER: "path of the `nats-server` to start; set by `npm start` once it has found or brought one",
   TUTTI_NATS_SOURCES: "where `npm start` may take a `nats-server` from, in order, for this run alone (infra/README.md)",
   TUTTI_JAEGER: "path of a Jaeger to start; set by `npm start -- --jaeger` once it has found or brought one",

@@ -68,6 +68,15 @@ test("a file that is what its server says is taken", async () => {
   expect((await models().file(`${url}/m.onnx`)).sha256).toBe(SHA256);
 });
 
+test("a model beyond 2 GiB, and a configuration beyond 4 MiB, are given up before they come", async () => {
+  const { url } = await serve(({ url: path }, response) => {
+    const bytes = path === "/m.onnx" ? 2_147_483_648 : 4_194_305;
+    response.writeHead(200, { "content-length": bytes }).write("x");
+  });
+  await expect(models().file(`${url}/m.onnx`)).rejects.toThrow(/m.onnx is larger than the 2047 MiB that are taken/);
+  await expect(models().text(`${url}/c.yaml`)).rejects.toThrow(/c.yaml is larger than the 4 MiB that are taken/);
+});
+
 test("a password comes from netrc, for its host alone, and never over plain HTTP", async () => {
   writeFileSync(join(folder, ".netrc"), "machine localhost login me password hunter2\n");
   const guarded: RequestListener = ({ headers }, response) => {
