@@ -123,8 +123,8 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
     const onError = (error: Error): void => log.warn({ error: error.message }, "can't answer probes");
     answerProbes(options.health, { unready: () => unready(), onError });
   }
-  // Load the code before anything waits for an answer: on a busy machine loading takes seconds in one piece, and what an
-  // actor of this process has asked the server by then would seem unanswered.
+  // Load the code before anything waits for an answer: on a busy machine loading takes seconds in one piece, and what
+  // an actor of this process has asked the server by then would seem unanswered.
   const starts = await Promise.all(roles.map((role) => starters[role]()));
   const nats = await connect(roles, options, telemetry);
   unready = () => "starting";
