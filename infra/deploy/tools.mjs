@@ -1,6 +1,6 @@
 /**
- * `node infra/deploy/tools.mjs [helm] [validate]` builds the programs that `test/chart` takes, into .tutti/bin: helm and
- * the two validators of manifests. It needs Go and its module proxy.
+ * `node infra/deploy/tools.mjs [helm] [validate]` builds the programs that `test/chart` takes, into .tutti/bin: helm
+ * and the two validators of manifests. It needs Go and its module proxy.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";

@@ -33,7 +33,7 @@ export interface KubernetesObject {
 
 export type Values = Readonly<Record<string, unknown>>;
 
-/** What helm says for these values. */
+/** Runs helm with these values, and returns what it says. */
 export function helm(args: readonly string[], values: Values = {}): { status: number; stdout: string; stderr: string } {
   const { status, stdout, stderr } = spawnSync(HELM!, [...args, "--values", "-"], {
     ...{ input: JSON.stringify(values), encoding: "utf8" as const },

@@ -123,7 +123,7 @@ test("a pod gets the files of the secret that its users have, and no other", () 
   expect([...wanted, "route-password"].filter((file) => !made.includes(file))).toEqual([]);
 });
 
-/** What `tutti auth init` makes, with a key for HTTP. */
+/** Makes the folder of `tutti auth init` once, with a key for HTTP. */
 function authFolder(): string {
   const dir = join(folder, "auth");
   if (!existsSync(dir)) {

@@ -63,7 +63,7 @@ export class JobRunner {
   }
 }
 
-export interface SharedTime {
+interface SharedTime {
   /** Shares of the accelerators' time. */
   readonly used: number;
   readonly jobs: number;

@@ -179,7 +179,7 @@ test("a refusal is there with its reason though head sampling is 0, and a reques
   needsJaeger(ctx);
   const well = randomBytes(16).toString("hex");
   expect((await ask({ traceparent: `00-${well}-${"1".repeat(16)}-00` })).status).toBe(200);
-  expect((await ask({ "tutti-slo": "2ms" })).status).toBe(503);
+  expect((await ask({ "tutti-slo": "2ms" })).status).toBe(422);
   const tags = encodeURIComponent(JSON.stringify({ "tutti.outcome": "TUTTI_DEADLINE_INFEASIBLE" }));
   const trace = await traceWith(`?service=tutti-ingress&limit=10&tags=${tags}`, "gateway calm", "infer calm");
   const ingress = trace.spans.find((span) => serviceOf(trace, span) === "tutti-ingress")!;

@@ -28,7 +28,7 @@ Duration = str | float | timedelta
 _GRACE_MS = 60  # wait after the deadline before an answer counts as lost
 _PAUSE_MS = 5  # before the second attempt where the error gives no time; doubled with each attempt
 _SENSIBLE = 0.5  # least part of the SLO for a retry: with less it would mostly be refused
-_SIZE_HINT_MAX, _COST_STEPS_MAX, _COST_MAX, _SLO_US_MAX = 10**9, 8, 10**9, 600_000_000
+_SIZE_HINT_MAX, _COST_STEPS_MAX, _COST_MAX = 10**9, 8, 10**9
 _CONTENT = {"binary": "application/vnd.tutti.tensor", "json": "application/json"}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|m|h)?")
 _FACTORS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
@@ -85,8 +85,6 @@ class Flight:
         self._app = client._app if app is None else checked("an application", app)
         self._costs = _costs_of(options)
         self._slo = self._costs[0][0] if self._costs else None if slo is None else micros(slo)
-        if self._slo is not None and not 0 < self._slo <= _SLO_US_MAX:
-            raise invalid("an SLO is above zero and at most 10 min (SLO_US_MAX)")
         last = self._costs[-1][0] if self._costs else self._slo
         self._worth_ms = inf if last is None else last / 1000  # until when an answer is worth something
         cold_ms = ceil(micros(0 if cold is None else cold) / 1000)

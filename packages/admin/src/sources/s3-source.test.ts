@@ -1,4 +1,7 @@
-/** The parts of S3's protocol that a server isn't easily brought to; test/conformance has a server that checks signatures. */
+/**
+ * The parts of S3's protocol that a server isn't easily brought to; test/conformance has a server that checks
+ * signatures.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import type { RequestListener } from "node:http";
 import { tmpdir } from "node:os";
