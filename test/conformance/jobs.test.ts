@@ -222,4 +222,4 @@ test("a server that dies loses no job, and each result is that of its id", async
   await nats().start();
   const results = await Promise.all(jobs.map((job) => job!.result()));
   expect(results.map(y)).toEqual(ids.map((_, i) => 2 * i));
-}, 120_000);
+}, 240_000); // nats-server 2.9 forgets acknowledgements: their jobs come again after 30 s

@@ -10,9 +10,8 @@ const ROOT = join(import.meta.dirname, "../..");
  */
 const FOLDERS = [
   ...["actors/src", "ingress/src", "executor/src", "bus-nats/src", "engine-onnx/src", "gateway/src", "console/src"],
-  ...["node/src/decode", "node/src/steps"],
-  "admin/src/sources",
-  ...["pipelines/src", "ports/src/bus", "ports/src/engine", "ports/src/pull", "ports/src/store"],
+  ...["jobs/src", "node/src/decode", "node/src/steps", "admin/src/sources"],
+  ...["pipelines/src", "ports/src/bus", "ports/src/engine", "ports/src/jobs", "ports/src/pull", "ports/src/store"],
   ...["protocol/src", "pull-tcp/src", "scheduling/src", "telemetry-otel/src", "units/src", "wire/src"],
 ];
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");

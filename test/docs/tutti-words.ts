@@ -59,6 +59,9 @@ function filterProblem(word: string): string | undefined {
   return there.some((name) => name.startsWith(beginning)) ? undefined : `no test lies at ${word}`;
 }
 
+/** Commands that have commands below them, and do something by themselves. */
+const ALONE: ReadonlySet<string> = new Set(["jobs"]);
+
 function tuttiProblem(words: readonly string[]): string | undefined {
   let command = createProgram();
   let rest = [...words];
@@ -70,7 +73,9 @@ function tuttiProblem(words: readonly string[]): string | undefined {
   }
   const asked = rest.filter((word) => !["--help", "-h", "--version"].includes(word));
   if (asked.length < rest.length) return undefined;
-  if (command.commands.length > 0 && !rest[0]?.startsWith("-")) return `tutti has no command "${rest[0] ?? ""}"`;
+  const mayStandAlone = ALONE.has(command.name()) && rest.length === 0;
+  if (command.commands.length > 0 && !mayStandAlone && !rest[0]?.startsWith("-"))
+    return `tutti has no command "${rest[0] ?? ""}"`;
   if (command.name() === "run") return roleProblem(rest);
   if (command.name() === "print") return printProblem(rest);
   return optionsProblem(command, rest);

@@ -2,7 +2,7 @@
  * Background jobs while every part that carries them is killed: the node with the job runner, executors, and the NATS
  * server. None is lost, and each result is that of its id.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -88,3 +88,51 @@ test(`of ${JOBS} jobs none is lost and each has its own answer, whichever part i
   const again = await client.job("slow", idOf(7)).result();
   expect(again.outputs).toEqual(settled.find(({ id }) => id === idOf(7))!.value);
 }, 300_000);
+
+test("a folder is submitted, its results are written once, and what was given up can be seen and tried again", async () => {
+  const [from, out] = [join(folder, "in"), join(folder, "out")];
+  await mkdir(from);
+  for (let i = 0; i < 20; i++) await writeFile(join(from, `${i}.json`), JSON.stringify({ x: [10_000 + i] }));
+  await writeFile(join(from, "wide.json"), JSON.stringify({ x: [1, 2, 3] })); // the model takes one number
+  const submit = (...more: string[]) =>
+    up.command("jobs", "submit", from, "--model", "slow", "--out", out, "--json", ...more);
+
+  const detached = await submit("--detach");
+  expect(detached).toMatchObject({ code: 0 });
+  expect(JSON.parse(detached.stdout)).toEqual({ files: 21, submitted: 21, found: 0, done: 0, failures: [] });
+  const first = await submit();
+  expect(first.code).toBe(1);
+  const { done, failures } = JSON.parse(first.stdout) as { done: number; failures: { path: string; code: string }[] };
+  expect(done).toBe(20);
+  expect(failures).toMatchObject([{ path: join(from, "wide.json"), code: "TUTTI_INVALID_INPUT" }]);
+  expect((await readdir(out)).length).toBe(20);
+  const result = JSON.parse(await readFile(join(out, "7.json.json"), "utf8")) as { outputs: { name: string }[] };
+  expect(result.outputs.map(({ name }) => name)).toEqual(["y"]);
+  expect(JSON.parse((await submit()).stdout)).toMatchObject({ found: 20, done: 0, submitted: 1 });
+
+  const letters = async (...more: string[]): Promise<{ code: string; model: string; reason: string }[]> =>
+    (JSON.parse((await up.command("jobs", "dead", "--json", ...more)).stdout) as { dead: never[] }).dead;
+  expect(await letters("--model", "other")).toEqual([]);
+  expect(await letters("--requeue")).toMatchObject([{ code: "TUTTI_INVALID_INPUT", model: "slow" }]);
+  await expect.poll(() => letters(), { timeout: 60_000, interval: 1_000 }).toMatchObject([{ model: "slow" }]);
+  const table = await up.command("jobs");
+  expect(table).toMatchObject({ code: 0, stderr: "" });
+  expect(table.stdout).toMatch(/slow +0 +0 .* 1\n/);
+}, 300_000);
+
+test("what can't be a submission is one line that says why, and nothing is submitted", async () => {
+  const list = join(folder, "list.txt");
+  await writeFile(list, "in/absent.json\n");
+  const submit = (...args: string[]) => up.command("jobs", "submit", ...args, "--out", join(folder, "none"));
+  for (const [args, code, why] of [
+    [[list, "--model", "slow"], 1, "list.txt:1: there is no file"],
+    [[join(folder, "in"), "--model", "nobody"], 1, 'no model "nobody" is loaded'],
+    [[join(folder, "in"), "--model", "slow", "--deadline", "400h"], 2, "at most 7 days"],
+    [[join(folder, "absent"), "--model", "slow"], 1, "absent"],
+  ] as const) {
+    const said = await submit(...args);
+    expect(said.code, said.stderr).toBe(code);
+    expect(said.stderr).toContain(why);
+    expect(said.stderr.trim().split("\n").length).toBe(1);
+  }
+}, 120_000);

@@ -87,7 +87,7 @@ function addRun(program: Command): void {
   program
     .command("run <role> [flags...]")
     .description(
-      "run a role in the foreground (ingress, batcher, ranker, executor, profiler, planner, gateway), several with commas between them, or node: all but executor",
+      "run a role in the foreground (ingress, batcher, ranker, executor, profiler, planner, gateway, jobs), several with commas between them, or node: all but executor",
     )
     .addHelpText("after", "\n`tutti run <role> --help` lists the flags of a role.")
     .helpOption(false)

@@ -11,7 +11,7 @@ export const FAILED_TRIES_MAX = 5;
 export const JOB_TRIES_MAX = 100;
 
 const FIRST_PAUSE_MS = 1_000;
-const PAUSE_MS_MAX = 60_000;
+const LONGEST_PAUSE_MS = 60_000;
 
 /** Refusals of jobs that did not run: they wait as long as their deadlines allow. */
 const NEVER_RAN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -33,7 +33,7 @@ export function fateOf(
   { tries, leftMs }: { readonly tries: number; readonly leftMs: number },
 ): JobFate {
   const afterMs = Math.max(
-    Math.min(FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 16), PAUSE_MS_MAX),
+    Math.min(FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 16), LONGEST_PAUSE_MS),
     error.retryAfterMs ?? 0,
   );
   if (leftMs <= 0) return { kind: "dead" };

@@ -1,7 +1,6 @@
 import { type Actor, type ActorConfig, type ActorPorts, ActorRuntime, Catalog } from "@tutti/actors";
 import type { JobQueue, QueuedJob, StoredResult } from "@tutti/ports/jobs";
 import {
-  BATCH_SIZE_MAX,
   HEADER,
   JOB_HEADER,
   TuttiError,
@@ -15,20 +14,15 @@ import { seconds } from "@tutti/units";
 import { fateOf } from "./job-fate.ts";
 import { JobRequests } from "./job-requests.ts";
 import { type JobTerms, type UnusableJob, readTerms } from "./job-terms.ts";
+import { jobWindow } from "./job-window.ts";
 import { InputRoom, ModelJobs } from "./model-jobs.ts";
 
 export interface JobRunnerPorts extends ActorPorts {
   readonly jobs: JobQueue;
 }
 
-/** Jobs of one model that all runners together hold at once, however many accelerators there are. */
-export const JOBS_IN_FLIGHT_MAX = 4_096;
 /** Bytes of inputs that one runner holds at once; beyond, jobs stay in the queue. */
-export const JOB_INPUT_BYTES_MAX = 268_435_456;
-/** Batches that wait for each accelerator: the one that runs, and the one after it. */
-const BATCHES_AHEAD = 2;
-/** Jobs in flight of a model that is not loaded: each of them only waits for another try. */
-const UNKNOWN_IN_FLIGHT = 8;
+const JOB_INPUT_BYTES_MAX = 268_435_456;
 const LOOK_EVERY = seconds(1);
 /** A third of the time after which the queue delivers a job again (ACK_WAIT_MS). */
 const EXTEND_EVERY = seconds(10);
@@ -152,14 +146,10 @@ class JobRunner {
     return jobs;
   }
 
-  /** Enough to fill the largest batches of all accelerators twice. */
   #windowOf(model: string): number {
-    const spec = this.#catalog.target(model)?.spec;
-    if (spec === undefined) return UNKNOWN_IN_FLIGHT;
     let accelerators = 0;
     for (const { gpus } of this.#runtime.registry.ofRole("executor")) accelerators += gpus?.length ?? 0;
-    const wanted = BATCHES_AHEAD * Math.min(spec.batchSizeMax, BATCH_SIZE_MAX) * Math.max(1, accelerators);
-    return Math.min(wanted, JOBS_IN_FLIGHT_MAX);
+    return jobWindow(this.#catalog.target(model)?.spec.batchSizeMax, accelerators);
   }
 
   async #run(job: QueuedJob, ended: () => void): Promise<void> {

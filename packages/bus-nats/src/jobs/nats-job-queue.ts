@@ -20,12 +20,11 @@ import { onceSettled } from "../settling.ts";
 import { consumerName, jobConsumer, jobStreams } from "./job-streams.ts";
 
 const TIMEOUT_MS = 5_000;
-/** "Stream not found", "consumer not found". */
-const NOT_FOUND: readonly number[] = [10059, 10014];
+const NO_STREAM = 10059;
+const NO_CONSUMER = 10014;
+const NO_MESSAGE = 10037;
 /** "Stream name already in use with a different configuration": an operator's own settings stay. */
 const IN_USE = 10058;
-/** Dead letters that one listing reads. */
-export const DEAD_JOBS_LISTED_MAX = 10_000;
 
 /** The queue of background jobs on JetStream: see job-streams.ts for what the streams keep. */
 export class NatsJobQueue implements JobQueue, JobAdministration {
@@ -48,7 +47,7 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
           try {
             await manager.streams.info(stream.name);
           } catch (error) {
-            if (!isApiError(error, ...NOT_FOUND)) throw error;
+            if (!isApiError(error, NO_STREAM)) throw error;
             await manager.streams.add(stream).catch((refused: unknown) => {
               if (!isApiError(refused, IN_USE)) throw refused;
             });
@@ -71,7 +70,7 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
     const manager = await this.#manage();
     const backlogs = new Map<string, ModelBacklog>();
     for (const [model, queued] of await this.queued()) {
-      const consumer = await absentAs(undefined, manager.consumers.info(JOBS_STREAM, consumerName(model)));
+      const consumer = await ifThere(manager.consumers.info(JOBS_STREAM, consumerName(model)));
       backlogs.set(model, { queued, inFlight: consumer?.num_ack_pending ?? 0 });
     }
     return backlogs;
@@ -79,7 +78,7 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
 
   async allow(model: string, inFlightMax: number): Promise<void> {
     const manager = await this.#manage();
-    const known = await absentAs(undefined, manager.consumers.info(JOBS_STREAM, consumerName(model)));
+    const known = await ifThere(manager.consumers.info(JOBS_STREAM, consumerName(model)));
     if (known === undefined) await manager.consumers.add(JOBS_STREAM, jobConsumer(model, inFlightMax));
     else if (known.config.max_ack_pending !== inFlightMax)
       await manager.consumers.update(JOBS_STREAM, consumerName(model), { max_ack_pending: inFlightMax });
@@ -97,9 +96,16 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
         consumer = await this.#js.consumers.get(JOBS_STREAM, consumerName(model));
         this.#consumers.set(model, consumer);
       }
-      for await (const message of await consumer.fetch({ max_messages: count, expires: waitMs })) {
-        fetched++;
-        onJob(new NatsJob(message));
+      const messages = await consumer.fetch({ max_messages: count, expires: waitMs });
+      // A fetch whose end the server could not say, because it died meanwhile, must not be the last one.
+      const guard = setTimeout(() => messages.stop(new Error("the queue did not end a fetch")), waitMs + TIMEOUT_MS);
+      try {
+        for await (const message of messages) {
+          fetched++;
+          onJob(new NatsJob(message));
+        }
+      } finally {
+        clearTimeout(guard);
       }
     } catch (error) {
       this.#consumers.delete(model);
@@ -128,13 +134,12 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
 
   async *deadJobs(): AsyncGenerator<DeadJob> {
     const manager = await this.#manage();
-    const { state } = await manager.streams.info(DEAD_JOBS_STREAM);
-    let listed = 0;
-    for (let seq = state.first_seq; seq <= state.last_seq && listed < DEAD_JOBS_LISTED_MAX; seq++) {
-      const message = await absentAs(null, manager.streams.getMessage(DEAD_JOBS_STREAM, { seq }));
-      if (message === null) continue;
-      listed++;
+    for (let seq = 1; ; seq++) {
+      const next = { seq, next_by_subj: DEAD_JOBS_SUBJECT };
+      const message = await ifThere(manager.streams.getMessage(DEAD_JOBS_STREAM, next));
+      if (message === undefined || message === null) return;
       const { subject, data, header, time } = message;
+      seq = message.seq;
       yield { subject, payload: data, headers: recordOf(header), seq, diedAtMs: time.getTime() };
     }
   }
@@ -225,12 +230,12 @@ function headersOf(record: Readonly<Record<string, string>>): MsgHdrs {
 const isApiError = (error: unknown, ...codes: readonly number[]): boolean =>
   error instanceof JetStreamApiError && codes.includes(error.code);
 
-/** The answer, or `absent` where the server has no such thing. */
-async function absentAs<T, A>(absent: A, answer: Promise<T>): Promise<T | A> {
+/** The answer, or undefined where the server has no such consumer or message. */
+async function ifThere<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;
   } catch (error) {
-    if (isApiError(error, ...NOT_FOUND, 10037)) return absent;
+    if (isApiError(error, NO_CONSUMER, NO_MESSAGE)) return undefined;
     throw error;
   }
 }

@@ -80,8 +80,8 @@ test("by default a node hosts every role but the executor's, and each further on
   const options = parseUpOptions({ ...FLAGS, nodes: "2", executors: "1", httpPort: "8100", patience: "0.5" });
   const planned = planCluster(options, { url: "nats://a:1", credentials: { node: "/n", answers: "/a" } });
   expect(planned.map(({ name, roles }) => [name, roles.length])).toEqual([
-    ["node-0", 6],
-    ["node-1", 6],
+    ["node-0", 7],
+    ["node-1", 7],
     ["executor-0", 1],
   ]);
   const nodes = planned.slice(0, 2).map(({ roles, argv }) => parseRoleOptions(roles, argv, {}));
