@@ -1,8 +1,8 @@
 /**
  * The entry point: `node infra/setup/main.mjs
- * <start|test|tutti|check|bench|docs|fuzz|chaos|upgrade|attack|soak|release|image|setup> [arguments]`, as package.json's
- * scripts and bin/tutti call it. It prepares Node, dependencies and nats-server, then runs the command under the right
- * Node.
+ * <start|test|tutti|check|bench|docs|fuzz|chaos|upgrade|attack|soak|release|image|setup> [arguments]`, as
+ * package.json's scripts and bin/tutti call it. It prepares Node, dependencies and nats-server, then runs the command
+ * under the right Node.
  */
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";

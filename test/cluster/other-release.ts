@@ -1,4 +1,6 @@
-/** Another release's codec between an actor of today and its bus and store: what it writes has more, or another form. */
+/**
+ * Another release's codec between an actor of today and its bus and store: what it writes has more, or another form.
+ */
 import * as protocol from "@tutti/protocol";
 import type { MessageType } from "@tutti/protocol";
 import type { Bus, Delivery } from "@tutti/ports/bus";

@@ -1,4 +1,6 @@
-/** Loads a model in two versions and shares its requests, with a release's own code: `publish-models.ts <folder> <url>`. */
+/**
+ * Loads a model in two versions and shares its requests, with a release's own code: `publish-models.ts <folder> <url>`.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -6,7 +6,6 @@ import { FrameReader } from "@tutti/wire";
 import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { CommandError, usageError } from "../failure.ts";
-import { unlessDenied } from "../operator/denied.ts";
 import { type DeadRow, type JobReading, deadRow, jobRows, renderDead, renderJobs } from "./job-table.ts";
 
 export interface JobsOptions extends ClusterOptions {
@@ -29,7 +28,7 @@ export async function jobs(options: JobsOptions): Promise<void> {
   if (!(waitMs > 0)) throw usageError(`--wait ${options.wait}: a number of seconds`);
   await withCluster({ ...options, name: NAME }, async ({ control, jobs: queue }, { cluster }) => {
     const heard = heardRates(control, cluster);
-    const [reading] = await Promise.all([read(control, queue), new Promise((resolve) => setTimeout(resolve, waitMs))]);
+    const [reading] = await Promise.all([read(queue), new Promise((resolve) => setTimeout(resolve, waitMs))]);
     heard.stop();
     const rows = jobRows({ ...reading, rates: heard.rates() });
     if (options.json === true) print(JSON.stringify({ models: rows, runners: heard.runners() }));
@@ -38,19 +37,17 @@ export async function jobs(options: JobsOptions): Promise<void> {
 }
 
 export async function dead(options: DeadOptions): Promise<void> {
-  await withCluster({ ...options, name: NAME }, async ({ control, jobs: queue }) => {
-    const rows = await unlessDenied(control, () =>
-      orNoQueue(async () => {
-        const found: DeadRow[] = [];
-        for await (const letter of queue.deadJobs()) {
-          const row = deadRow(letter);
-          if (options.model !== undefined && row.model !== options.model) continue;
-          if (options.requeue === true) await requeue(queue, letter, row);
-          found.push(row);
-        }
-        return found;
-      }),
-    );
+  await withCluster({ ...options, name: NAME }, async ({ jobs: queue }) => {
+    const rows = await orNoQueue(async () => {
+      const found: DeadRow[] = [];
+      for await (const letter of queue.deadJobs()) {
+        const row = deadRow(letter);
+        if (options.model !== undefined && row.model !== options.model) continue;
+        if (options.requeue === true) await requeue(queue, letter, row);
+        found.push(row);
+      }
+      return found;
+    });
     if (options.json === true) print(JSON.stringify({ dead: rows, requeued: options.requeue === true }));
     else if (options.requeue !== true) print(renderDead(rows));
     else print(`${rows.length} ${rows.length === 1 ? "job is" : "jobs are"} in the queue again`);
@@ -71,10 +68,8 @@ async function requeue(queue: JobAdministration, letter: DeadJob, { model, app, 
   await queue.removeDead(seq);
 }
 
-async function read(bus: Bus, queue: JobAdministration): Promise<Omit<JobReading, "rates">> {
-  return unlessDenied(bus, () =>
-    orNoQueue(async () => ({ backlogs: await queue.backlogs(), dead: await queue.dead() })),
-  );
+function read(queue: JobAdministration): Promise<Omit<JobReading, "rates">> {
+  return orNoQueue(async () => ({ backlogs: await queue.backlogs(), dead: await queue.dead() }));
 }
 
 async function orNoQueue<T>(read: () => Promise<T>): Promise<T> {
