@@ -44,6 +44,12 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
   pipelines: ["tutti pipelines ./pipelines --fan-out recognise=8"],
   profile: ["tutti profile mlp", "tutti profile loop --html loop.html                 its distributions, drawn"],
+  jobs: ["tutti jobs", "tutti jobs --json                                   for a program"],
+  "jobs submit": [
+    "tutti jobs submit ./pictures --model ocr --out ./texts",
+    "tutti jobs submit list.txt --model mlp --out ./results --deadline 2h --detach",
+  ],
+  "jobs dead": ["tutti jobs dead --model mlp", "tutti jobs dead --requeue"],
   drain: ["tutti drain executor-1"],
   undrain: ["tutti undrain executor-1"],
   logs: [
