@@ -19,6 +19,7 @@ import {
   render,
   renderText,
 } from "./helm.ts";
+import { renderUpgrade } from "./fake-cluster.ts";
 import { EVERYTHING, EXECUTORS, SETS, TRIAL, WITHOUT_CUSTOM_RESOURCES } from "./value-sets.ts";
 
 let folder = "";
@@ -198,6 +199,19 @@ test("executors of their own find the cluster's servers, and have ids that no ot
   expect(named(objects, "StatefulSet", "t-tutti-executor").spec.ordinals).toEqual({ start: 100 });
   const { egress } = named(objects, "NetworkPolicy", "t-tutti-executor").spec;
   expect(egress[1].ports.map(({ port }: { port: number }) => port)).toEqual([4222, 4222]);
+});
+
+test("an upgrade from one NATS server to three, or back, is refused: it would lose the streams", async () => {
+  const upgrade = (from: number, to: number) =>
+    renderUpgrade({ ...TRIAL, nats: { replicas: to } }, { "t-tutti-nats": from }, folder);
+  await expect(upgrade(1, 3)).rejects.toThrow("nats.replicas=3, but this release has 1");
+  await expect(upgrade(3, 1)).rejects.toThrow("nats.replicas=1, but this release has 3");
+  for (const [from, to] of [
+    [0, 3],
+    [1, 1],
+    [3, 5],
+  ] as const)
+    expect(named(await upgrade(from, to), "StatefulSet", "t-tutti-nats").spec.replicas).toBe(to);
 });
 
 const VALIDATORS: readonly (readonly [program: string, sets: readonly Values[]])[] = [

@@ -170,6 +170,14 @@ readinessProbe:
 {{- if and (not $values.nats.url) (eq (int $values.nats.replicas) 2) -}}
 {{- fail "nats.replicas=2 survives no loss: 1 or 3" -}}
 {{- end -}}
+{{- if not $values.nats.url -}}
+{{- /* Servers of a cluster take the streams that a server alone has made for orphans, and delete them. */ -}}
+{{- $servers := dig "spec" "replicas" 0 (lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-nats" (include "tutti.name" .))) | int -}}
+{{- $count := int $values.nats.replicas -}}
+{{- if and $servers (ne (eq $servers 1) (eq $count 1)) -}}
+{{- fail (printf "nats.replicas=%d, but this release has %d: going from one server to several, or back, loses what is stored. Install another release, and load the models there" $count $servers) -}}
+{{- end -}}
+{{- end -}}
 {{- if not (or $values.node.replicas $values.nats.url) -}}
 {{- fail "node.replicas=0 needs nats.url: executors of their own join the cluster of another release" -}}
 {{- end -}}
