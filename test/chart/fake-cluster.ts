@@ -42,7 +42,10 @@ export async function renderUpgrade(
     const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     writeFileSync(kubeconfig, JSON.stringify(configFor(address)));
     const args = ["template", "t", CHART, "--namespace", "ai", "--is-upgrade", "--dry-run=server"];
-    const text = await output([...args, "--kube-version", "1.30.0", "--kubeconfig", kubeconfig, "--values", "-"], values);
+    const text = await output(
+      [...args, "--kube-version", "1.30.0", "--kubeconfig", kubeconfig, "--values", "-"],
+      values,
+    );
     return parseAllDocuments(text).flatMap((document) => (document.toJS() as KubernetesObject | null) ?? []);
   } finally {
     server.close();

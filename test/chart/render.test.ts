@@ -68,6 +68,8 @@ const WRONG: readonly (readonly [values: object, says: string])[] = [
   [{ ...TRIAL, executor: { autoscaling: { enabled: true } } }, "set networkPolicy.monitoring"],
   [{ ...TRIAL, executor: { autoscaling: { enabled: true, min: 4, max: 2 } } }, "max=2 is less than min=4"],
   [{ ...TRIAL, executor: { autoscaling: { enabled: true, max: 2 } } }, "fallback=8 is more than max=2"],
+  [{ ...EXECUTORS, executor: { autoscaling: { enabled: true } } }, "needs nodes in the same release"],
+  [{ ...TRIAL, gateway: { service: { type: "LoadBalancer" } } }, "needs an ipBlock in networkPolicy.clients"],
   [{ ...TRIAL, executor: { replcas: 3 } }, "'replcas' not allowed"],
   [{ ...TRIAL, config: { "http-port": 80 } }, "'http-port' not allowed"],
   [{ ...TRIAL, executor: { provider: "gpu" } }, "value must be one of 'cpu', 'cuda', 'webgpu'"],
@@ -212,6 +214,16 @@ test("an upgrade from one NATS server to three, or back, is refused: it would lo
     [3, 5],
   ] as const)
     expect(named(await upgrade(from, to), "StatefulSet", "t-tutti-nats").spec.replicas).toBe(to);
+});
+
+test("an upgrade keeps the number of executors that KEDA has set, and says none where it knows none", async () => {
+  const replicas = async (values: Values, live: Record<string, number>) =>
+    named(await renderUpgrade(values, live, folder), "StatefulSet", "t-tutti-executor").spec.replicas as unknown;
+  expect(await replicas(EVERYTHING, { "t-tutti-executor": 5 })).toBe(5);
+  expect(await replicas(EVERYTHING, {})).toBeUndefined();
+  expect(await replicas(WITHOUT_CUSTOM_RESOURCES, { "t-tutti-executor": 5 })).toBe(1);
+  const [scaled] = ofKind(render(EVERYTHING), "ScaledObject");
+  expect(scaled!.spec.fallback).toMatchObject({ replicas: 8, behavior: "currentReplicasIfHigher" });
 });
 
 const VALIDATORS: readonly (readonly [program: string, sets: readonly Values[]])[] = [

@@ -19,6 +19,7 @@ export const EVERYTHING: Values = {
   },
   spread: "DoNotSchedule",
   networkPolicy: {
+    clients: [{ podSelector: {} }, { ipBlock: { cidr: "203.0.113.0/24" } }],
     monitoring: [{ namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } } }],
     egress: [
       { to: [{ podSelector: { matchLabels: { app: "collector" } } }], ports: [{ port: 4318, protocol: "TCP" }] },

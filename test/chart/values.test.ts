@@ -95,3 +95,14 @@ test("pods have longer than a drain takes", () => {
     expect([name, (grace - sleep) * 1_000 > stopMs]).toEqual([name, true]);
   }
 });
+
+test("the README's certificate has the name by which the executors of its second release reach NATS", () => {
+  const readme = readFileSync(join(CHART, "README.md"), "utf8");
+  const hosts = /certificate nats --hosts '([^']+)'/.exec(readme)![1]!.split(",");
+  const urls = [...readme.matchAll(/nats\.url=(\S+)/g)].map(([, url]) => new URL(url!));
+  expect(urls.map(({ hostname }) => hosts.includes(hostname))).toEqual([true]);
+  const installs = readme.match(/^helm install (?:.*\\\n)*.*$/gm)!;
+  expect(installs).toHaveLength(3);
+  for (const command of installs) expect(command).toContain("--set image.repository=");
+  for (const command of installs.slice(1)) expect(command).toContain("--set auth.tls=true");
+});

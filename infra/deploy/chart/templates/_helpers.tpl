@@ -181,6 +181,18 @@ readinessProbe:
 {{- if not (or $values.node.replicas $values.nats.url) -}}
 {{- fail "node.replicas=0 needs nats.url: executors of their own join the cluster of another release" -}}
 {{- end -}}
+{{- if and $values.executor.autoscaling.enabled (not $values.node.replicas) -}}
+{{- fail "executor.autoscaling.enabled=true needs nodes in the same release, which answer KEDA: set executor.replicas" -}}
+{{- end -}}
+{{- if and $values.networkPolicy.enabled $values.node.replicas (ne $values.gateway.service.type "ClusterIP") -}}
+{{- $isOpen := false -}}
+{{- range $values.networkPolicy.clients -}}
+{{- $isOpen = or $isOpen (hasKey . "ipBlock") -}}
+{{- end -}}
+{{- if not $isOpen -}}
+{{- fail (printf "gateway.service.type=%s needs an ipBlock in networkPolicy.clients, such as [{ipBlock: {cidr: 203.0.113.0/24}}]: else nobody outside the cluster is let through" $values.gateway.service.type) -}}
+{{- end -}}
+{{- end -}}
 {{- with $values.executor.autoscaling -}}
 {{- if and .enabled (lt (int .max) (int .min)) -}}
 {{- fail (printf "executor.autoscaling.max=%d is less than min=%d" (int .max) (int .min)) -}}
