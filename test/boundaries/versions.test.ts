@@ -17,6 +17,12 @@ test("all packages have the release's number", () => {
   expect(others).toEqual([]);
 });
 
+test("the Helm chart has the release's number, and takes the image of that number", () => {
+  const chart = read("infra/deploy/chart/Chart.yaml");
+  const numbers = ["version", "appVersion"].map((key) => new RegExp(`^${key}: (.+)$`, "m").exec(chart)?.[1]);
+  expect(numbers).toEqual([TUTTI_RELEASE, TUTTI_RELEASE]);
+});
+
 test("the changelog begins with the release's section", () => {
   expect(/^## (.+?) - /m.exec(read("CHANGELOG.md"))?.[1]).toBe(TUTTI_RELEASE);
 });

@@ -19,6 +19,7 @@ import {
   render,
   renderText,
 } from "./helm.ts";
+import { parse } from "yaml";
 import { renderUpgrade } from "./fake-cluster.ts";
 import { EVERYTHING, EXECUTORS, SETS, TRIAL, WITHOUT_CUSTOM_RESOURCES } from "./value-sets.ts";
 
@@ -215,6 +216,21 @@ test("an upgrade from one NATS server to three, or back, is refused: it would lo
   ] as const)
     expect(named(await upgrade(from, to), "StatefulSet", "t-tutti-nats").spec.replicas).toBe(to);
 });
+
+test.each([["tutti.example.org,b.example.org"], [["tutti.example.org", "b.example.org"]]])(
+  "gateways that check names know those of their own services: %j",
+  (hosts) => {
+    const values = { ...TRIAL, config: { "allowed-hosts": hosts } };
+    const [{ data }] = ofKind(render(values), "ConfigMap").filter(({ metadata }) => metadata.name.endsWith("-config"));
+    const names = (parse(data!["tutti.yaml"]!) as Record<string, unknown>)["allowed-hosts"];
+    const services = ["t-tutti", "t-tutti-node"].flatMap((name) =>
+      ["", ".ai", ".ai.svc", ".ai.svc.cluster.local"].map((end) => name + end),
+    );
+    expect(names).toEqual(["tutti.example.org", "b.example.org", ...services]);
+    const [{ spec }] = ofKind(render(EVERYTHING), "ScaledObject");
+    expect(services).toContain(new URL(spec.triggers[0].metadata.url as string).hostname);
+  },
+);
 
 test("an upgrade keeps the number of executors that KEDA has set, and says none where it knows none", async () => {
   const replicas = async (values: Values, live: Record<string, number>) =>

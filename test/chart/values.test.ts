@@ -3,10 +3,11 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { natsConfig } from "@tutti/bus-nats";
+import { FLAGS } from "@tutti/host";
 import { schemaCheck } from "@tutti/sim-report/scenario-schema";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { CHART_SCHEMA, SET_BY_CHART } from "../docs/reference/chart-schema.ts";
+import { CHART_SCHEMA, NOT_OF_PODS, SET_BY_CHART } from "../docs/reference/chart-schema.ts";
 import { CHART, ROOT } from "./helm.ts";
 
 interface Schema {
@@ -68,6 +69,14 @@ test("a misspelt value and an option that the chart sets itself are refused by n
   expect(problem({ config: { "http-port": 80 } })).toContain("config.http-port: unknown key");
   expect(problem({ node: { replicas: "two" } })).toBeDefined();
   expect(problem({ nats: { url: "localhost" } })).toBeDefined();
+});
+
+test("what values can't name are options, and none of them stands in the schema", () => {
+  const options = FLAGS.map(({ name }) => name);
+  const left = [...SET_BY_CHART, ...NOT_OF_PODS];
+  expect(left.filter((name) => !(options as readonly string[]).includes(name))).toEqual([]);
+  const given = Object.keys(schema.properties!["config"]!.properties!);
+  expect(left.filter((name) => given.includes(name))).toEqual([]);
 });
 
 test("options that values can't name are set by the chart: in tutti.yaml, or in a pod's environment", () => {

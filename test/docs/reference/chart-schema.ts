@@ -15,7 +15,7 @@ export const SET_BY_CHART: readonly string[] = [
   ...["provider", "gpus", "state", "data-host"],
 ];
 /** Options that mean a host, a part of an accelerator, or a file that no pod has. */
-const NOT_OF_PODS: readonly string[] = ["host", "device", "part", "system-shared-memory", "repository-token"];
+export const NOT_OF_PODS: readonly string[] = ["host", "device", "part", "system-shared-memory", "admin-token"];
 
 /** The text of values.schema.json, with `config` as the flags of `tutti run` are now. */
 export function chartSchemaText(): string {
