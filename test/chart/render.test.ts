@@ -4,6 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSy
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findNatsServer } from "@tutti/bus-nats";
+import { MODEL_BYTES_MAX } from "@tutti/onnx-tools";
+import { parseBytes } from "@tutti/units";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import {
   CHART,
@@ -222,7 +224,7 @@ test.each([["tutti.example.org,b.example.org"], [["tutti.example.org", "b.exampl
   (hosts) => {
     const values = { ...TRIAL, config: { "allowed-hosts": hosts } };
     const [{ data }] = ofKind(render(values), "ConfigMap").filter(({ metadata }) => metadata.name.endsWith("-config"));
-    const names = (parse(data!["tutti.yaml"]!) as Record<string, unknown>)["allowed-hosts"];
+    const names = (parse(data!["tutti.yaml"]) as Record<string, unknown>)["allowed-hosts"];
     const services = ["t-tutti", "t-tutti-node"].flatMap((name) =>
       ["", ".ai", ".ai.svc", ".ai.svc.cluster.local"].map((end) => name + end),
     );
@@ -231,6 +233,22 @@ test.each([["tutti.example.org,b.example.org"], [["tutti.example.org", "b.exampl
     expect(services).toContain(new URL(spec.triggers[0].metadata.url as string).hostname);
   },
 );
+
+test("no pod fills its host: its volumes have bounds, and the cache of models fits into the node's", () => {
+  const objects = render(TRIAL);
+  const limits = ["node", "executor"].map((role) => {
+    const { volumes } = named(objects, "StatefulSet", `t-tutti-${role}`).spec.template.spec;
+    const folders = (volumes as { name: string; emptyDir?: { sizeLimit?: string } }[]).filter((one) => one.emptyDir);
+    return folders.map(({ name, emptyDir }) => `${name} ${emptyDir!.sizeLimit}`);
+  });
+  expect(limits).toEqual([
+    ["data 12Gi", "tmp 1Gi"],
+    ["data 2Gi", "tmp 1Gi"],
+  ]);
+  const { containers } = named(objects, "StatefulSet", "t-tutti-node").spec.template.spec;
+  const size = (containers[0].env as Variable[]).find(({ name }) => name === "TUTTI_MODEL_CACHE_SIZE")!.value!;
+  expect(parseBytes(size)! + MODEL_BYTES_MAX).toBeLessThan(12 * 2 ** 30);
+});
 
 test("an upgrade keeps the number of executors that KEDA has set, and says none where it knows none", async () => {
   const replicas = async (values: Values, live: Record<string, number>) =>

@@ -117,15 +117,15 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end -}}
 
-{{- /* Volumes of a role's pod; arguments: root, files of the secret. */ -}}
+{{- /* Volumes of a role's pod; arguments: root, files of the secret, size of the data's. A pod that exceeds one is evicted. */ -}}
 {{- define "tutti.volumes" -}}
 {{- $root := index . 0 -}}
 - name: config
   configMap: { name: {{ include "tutti.name" $root }}-config }
 - name: data
-  emptyDir: {}
+  emptyDir: { sizeLimit: {{ index . 2 }} }
 - name: tmp
-  emptyDir: {}
+  emptyDir: { sizeLimit: 1Gi }
 {{- if $root.Values.auth.secret }}
 - name: auth
   secret:
