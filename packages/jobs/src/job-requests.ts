@@ -1,7 +1,7 @@
 import { readFailure } from "@tutti/client";
 import type { Bus, Delivery, DeliverySubscription } from "@tutti/ports/bus";
 import type { StoredResult } from "@tutti/ports/jobs";
-import { HEADER, SLO_US_MAX, TuttiError, cancelSubject, inferSubject } from "@tutti/protocol";
+import { HEADER, TuttiError, cancelSubject, inferSubject } from "@tutti/protocol";
 import type { JobTerms } from "./job-terms.ts";
 
 /** Headers of an answer that a result keeps. */
@@ -9,8 +9,13 @@ const KEPT: readonly string[] = [
   ...[HEADER.contentType, HEADER.model, HEADER.version, HEADER.batchSize, HEADER.queueUs],
   ...[HEADER.error, HEADER.errorCode],
 ];
-/** Time after its deadline in which an ingress that lives has answered. */
-const GRACE_MS = 1_000;
+/**
+ * Longest that an ingress holds a job. Then it goes back to the queue, which costs little, and an ingress that died
+ * with it has kept it no longer.
+ */
+const HELD_MS = 60_000;
+/** Time after its deadline in which an ingress that lives has answered: a parked model may have to be loaded first. */
+const GRACE_MS = 60_000;
 
 interface Waiting {
   readonly terms: JobTerms;
@@ -24,23 +29,27 @@ interface Waiting {
  */
 export class JobRequests {
   readonly #bus: Bus;
-  readonly #secret: string;
+  readonly #name: string;
+  readonly #randomToken: () => string;
   readonly #subscription: DeliverySubscription;
-  readonly #waiting = new Map<number, Waiting>();
-  #lastToken = 0;
+  readonly #waiting = new Map<string, Waiting>();
 
-  /** @param secret - a subject token that nobody can guess, so that no other runner hears these answers */
-  constructor(bus: Bus, secret: string) {
+  /**
+   * @param randomToken - a subject token that nobody can guess. An application hears the answers of its own inbox, so
+   * one that knew another's tokens could answer its jobs
+   */
+  constructor(bus: Bus, randomToken: () => string) {
     this.#bus = bus;
-    this.#secret = secret;
-    this.#subscription = bus.subscribe(`_INBOX.*.jobs.${secret}.*`, (delivery) => this.#onAnswer(delivery));
+    this.#name = randomToken();
+    this.#randomToken = randomToken;
+    this.#subscription = bus.subscribe(`_INBOX.*.jobs.${this.#name}.*`, (delivery) => this.#onAnswer(delivery));
   }
 
   /** @param done - called once, with the answer, or with the refusal that it was */
   send(terms: JobTerms, payload: Uint8Array, nowMs: number, done: Waiting["done"]): void {
     const { model, app, deadlineAtMs, headers } = terms;
-    const token = ++this.#lastToken;
-    const sloMs = Math.max(1, Math.min(deadlineAtMs - nowMs, SLO_US_MAX / 1_000));
+    const token = this.#randomToken();
+    const sloMs = Math.max(1, Math.min(deadlineAtMs - nowMs, HELD_MS));
     this.#waiting.set(token, { terms, giveUpAtMs: nowMs + sloMs + GRACE_MS, done });
     const isSent = this.#bus.publish(inferSubject(model, app), payload, {
       reply: this.#replyOf(app, token),
@@ -54,6 +63,7 @@ export class JobRequests {
   expire(nowMs: number): void {
     for (const [token, { terms, giveUpAtMs }] of this.#waiting) {
       if (nowMs < giveUpAtMs) continue;
+      this.#cancel(terms, token);
       const text = `no answer from ${terms.model}: its ingress may have died`;
       this.#settle(token, new TuttiError("TUTTI_UNAVAILABLE", text));
     }
@@ -61,17 +71,16 @@ export class JobRequests {
 
   /** Withdraws all requests; their callbacks are not called any more. */
   close(): void {
-    const encoder = new TextEncoder();
-    for (const [token, { terms }] of this.#waiting)
-      this.#bus.publish(cancelSubject(terms.app), encoder.encode(this.#replyOf(terms.app, token)));
+    for (const [token, { terms }] of this.#waiting) this.#cancel(terms, token);
     this.#waiting.clear();
     this.#subscription.stop();
   }
 
   #onAnswer(delivery: Delivery): void {
-    const token = Number.parseInt(delivery.subject.slice(delivery.subject.lastIndexOf(".") + 1), 36);
+    const token = delivery.subject.slice(delivery.subject.lastIndexOf(".") + 1);
     const terms = this.#waiting.get(token)?.terms;
-    if (terms === undefined) return; // given up, or answered before
+    // Unknown: given up, or answered before. In another application's inbox: nobody who was asked answers there.
+    if (terms === undefined || delivery.subject !== this.#replyOf(terms.app, token)) return;
     const failure = readFailure(delivery, terms.model);
     if (failure !== undefined) return this.#settle(token, failure);
     const headers = KEPT.flatMap((name) => {
@@ -81,13 +90,17 @@ export class JobRequests {
     this.#settle(token, { headers: Object.fromEntries(headers), payload: new Uint8Array(delivery.payload) });
   }
 
-  #settle(token: number, answer: StoredResult | TuttiError): void {
+  #cancel({ app }: JobTerms, token: string): void {
+    this.#bus.publish(cancelSubject(app), new TextEncoder().encode(this.#replyOf(app, token)));
+  }
+
+  #settle(token: string, answer: StoredResult | TuttiError): void {
     const waiting = this.#waiting.get(token);
     this.#waiting.delete(token);
     waiting?.done(answer);
   }
 
-  #replyOf(app: string, token: number): string {
-    return `_INBOX.${app}.jobs.${this.#secret}.${token.toString(36)}`;
+  #replyOf(app: string, token: string): string {
+    return `_INBOX.${app}.jobs.${this.#name}.${token}`;
   }
 }

@@ -3,6 +3,7 @@ import type { JobQueue, QueuedJob, StoredResult } from "@tutti/ports/jobs";
 import {
   HEADER,
   JOB_HEADER,
+  MODELS_MAX,
   TuttiError,
   deadJobSubject,
   errorBody,
@@ -11,7 +12,8 @@ import {
   resultSubject,
 } from "@tutti/protocol";
 import { seconds } from "@tutti/units";
-import { fateOf } from "./job-fate.ts";
+import { FailureCounts } from "./failure-counts.ts";
+import { fateOf, isFailure } from "./job-fate.ts";
 import { JobRequests } from "./job-requests.ts";
 import { type JobTerms, type UnusableJob, readTerms } from "./job-terms.ts";
 import { jobWindow } from "./job-window.ts";
@@ -28,8 +30,11 @@ const LOOK_EVERY = seconds(1);
 const EXTEND_EVERY = seconds(10);
 /** Weight of the last second in the rate that is reported. */
 const RATE_WEIGHT = 0.1;
-/** Pause before another try where the queue itself fails: a result could not be stored. */
-const QUEUE_PAUSE_MS = 2_000;
+/**
+ * Pause of a runner whose result or dead letter could not be stored, perhaps for want of room: whatever it ran
+ * meanwhile would be thrown away too.
+ */
+const STORE_PAUSE_MS = 30_000;
 
 interface ModelFigures {
   doneThisSecond: number;
@@ -61,6 +66,8 @@ class JobRunner {
   readonly #held = new Set<QueuedJob>();
   readonly #timers: { stop(): void }[] = [];
   readonly #totals = { done: 0, again: 0, dead: 0 };
+  readonly #failures = new FailureCounts();
+  #pausedUntilMs = 0;
   #isOpen = false;
   #isLooking = false;
   #isLeaving = false;
@@ -69,11 +76,11 @@ class JobRunner {
     this.#ports = ports;
     this.#runtime = new ActorRuntime(ports, config, {
       role: "jobs",
-      listensTo: ["executor"],
+      listensTo: ["executor", "jobs"],
       stats: () => ({ figures: this.#stats() }),
     });
     this.#catalog = new Catalog(ports.store, this.#runtime.log, { onChange: () => undefined });
-    this.#requests = new JobRequests(ports.bulk, Buffer.from(ports.randomBytes(12)).toString("hex"));
+    this.#requests = new JobRequests(ports.bulk, () => Buffer.from(ports.randomBytes(12)).toString("hex"));
   }
 
   open(ready: () => void): void {
@@ -115,7 +122,7 @@ class JobRunner {
       if (!this.#isOpen) await this.#ports.jobs.open();
       this.#isOpen = true;
       const queued = await this.#ports.jobs.queued();
-      for (const [model, count] of queued) this.#jobsOf(model).look(count);
+      for (const [model, count] of queued) this.#jobsOf(model)?.look(count);
       for (const [model, jobs] of this.#models) {
         if (queued.has(model) || jobs.inFlight > 0) continue;
         jobs.stop();
@@ -129,9 +136,11 @@ class JobRunner {
     this.#isLooking = false;
   }
 
-  #jobsOf(model: string): ModelJobs {
+  /** @returns undefined while jobs of as many models as there may be are looked after (T7) */
+  #jobsOf(model: string): ModelJobs | undefined {
     let jobs = this.#models.get(model);
     if (jobs === undefined) {
+      if (this.#models.size >= MODELS_MAX) return undefined;
       jobs = new ModelJobs({
         model,
         queue: this.#ports.jobs,
@@ -147,9 +156,11 @@ class JobRunner {
   }
 
   #windowOf(model: string): number {
-    let accelerators = 0;
+    if (Date.now() < this.#pausedUntilMs) return 0;
+    let [accelerators, runners] = [0, 1];
     for (const { gpus } of this.#runtime.registry.ofRole("executor")) accelerators += gpus?.length ?? 0;
-    return jobWindow(this.#catalog.target(model)?.spec.batchSizeMax, accelerators);
+    for (const _ of this.#runtime.registry.ofRole("jobs")) runners++; // others than this one
+    return jobWindow(this.#catalog.target(model)?.spec.batchSizeMax, accelerators, runners);
   }
 
   async #run(job: QueuedJob, ended: () => void): Promise<void> {
@@ -157,8 +168,10 @@ class JobRunner {
     try {
       await this.#settle(job);
     } catch (error) {
-      this.#runtime.log.warn({ job: job.seq, error: (error as Error).message }, "a job could not be settled");
-      if (this.#held.has(job)) job.retry(QUEUE_PAUSE_MS);
+      this.#pausedUntilMs = Date.now() + STORE_PAUSE_MS;
+      const why = { job: job.seq, error: (error as Error).message, pauseMs: STORE_PAUSE_MS };
+      this.#runtime.log.warn(why, "a job's result could not be stored: the runner pauses");
+      if (this.#held.has(job)) job.retry(STORE_PAUSE_MS);
     }
     this.#held.delete(job);
     ended();
@@ -170,7 +183,7 @@ class JobRunner {
     if ("error" in terms) return this.#bury(job, terms, terms.error);
     const place = resultSubject(terms.app, terms.model, terms.id);
     const earlier = await jobs.result(place);
-    if (earlier !== undefined && !(HEADER.errorCode in earlier.headers)) return this.#done(job, terms);
+    if (isGood(earlier)) return this.#done(job, terms);
     if (terms.deadlineAtMs <= Date.now())
       return this.#bury(
         job,
@@ -186,31 +199,36 @@ class JobRunner {
     await this.#done(job, terms);
   }
 
-  async #done(job: QueuedJob, { model }: JobTerms): Promise<void> {
+  async #done(job: QueuedJob, { model }: JobTerms | UnusableJob): Promise<void> {
     await job.done();
+    this.#failures.forget(job.seq);
     this.#totals.done++;
     const figures = this.#figures.get(model);
     if (figures !== undefined) figures.doneThisSecond++;
   }
 
   async #refused(job: QueuedJob, terms: JobTerms, error: TuttiError): Promise<void> {
-    const fate = fateOf(error, { tries: job.tries, leftMs: terms.deadlineAtMs - Date.now() });
+    const failures = isFailure(error) ? this.#failures.note(job.seq) : 0;
+    const fate = fateOf(error, { tries: job.tries, failures, leftMs: terms.deadlineAtMs - Date.now() });
     if (fate.kind === "dead") return this.#bury(job, terms, error);
     this.#totals.again++;
     job.retry(fate.afterMs);
   }
 
-  /** The publisher finds the error where it waits for the result; the operator finds the job among the dead letters. */
-  async #bury(job: QueuedJob, { model, app, id }: JobTerms | UnusableJob, error: TuttiError): Promise<void> {
+  /**
+   * The operator finds the job among the dead letters, and its publisher the error where it waits for the result. The
+   * letter comes first: without it the job would be lost where results have no room.
+   */
+  async #bury(job: QueuedJob, terms: JobTerms | UnusableJob, error: TuttiError): Promise<void> {
     const { jobs } = this.#ports;
+    const { model, app, id } = terms;
+    const isNamed = isModelName(model) && isName(app);
+    const place = resultSubject(app, model, id);
+    // Another runner may have had this job meanwhile, with more luck.
+    if (isNamed && isGood(await jobs.result(place))) return this.#done(job, terms);
     const reason = oneLine(error.message);
-    if (isModelName(model) && isName(app)) {
-      const headers = { [HEADER.errorCode]: String(error.status), [HEADER.error]: reason };
-      const payload = new TextEncoder().encode(JSON.stringify(errorBody(error)));
-      await jobs.storeResult(resultSubject(app, model, id), { headers, payload });
-    }
     const headers = {
-      ...job.headers,
+      ...ownHeaders(job),
       [JOB_HEADER.id]: id,
       [JOB_HEADER.deadCode]: error.code,
       [JOB_HEADER.deadReason]: reason,
@@ -218,7 +236,13 @@ class JobRunner {
     };
     // A job that dies again after it was requeued is another letter: its number in the queue is another.
     await jobs.bury(deadJobSubject(model, app), { headers, payload: job.payload }, `${id}.${job.seq}`);
+    if (isNamed) {
+      const payload = new TextEncoder().encode(JSON.stringify(errorBody(error)));
+      const failed = { [HEADER.errorCode]: String(error.status), [HEADER.error]: reason };
+      await jobs.storeResult(place, { headers: failed, payload });
+    }
     await job.done();
+    this.#failures.forget(job.seq);
     this.#totals.dead++;
     this.#runtime.log.warn({ model, app, job: id, code: error.code, tries: job.tries, reason }, "a job was given up");
   }
@@ -228,6 +252,13 @@ class JobRunner {
     return { ...this.#totals, inFlight: this.#held.size, ...Object.fromEntries(rates) };
   }
 }
+
+const isGood = (result: StoredResult | undefined): boolean =>
+  result !== undefined && !(HEADER.errorCode in result.headers);
+
+/** Headers of the job itself: those of JetStream would be orders to the stream of dead letters. */
+const ownHeaders = ({ headers }: QueuedJob): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !/^nats-/i.test(name)));
 
 const REASON_LENGTH_MAX = 512;
 /** A header is one line. */

@@ -1,7 +1,7 @@
 import type { QueuedJob } from "@tutti/ports/jobs";
-import { HEADER, TuttiError, isModelName, isName, jobDeadline, jobIdOf } from "@tutti/protocol";
+import { HEADER, JOB_HEADER, TuttiError, isJobId, isModelName, isName, jobDeadline } from "@tutti/protocol";
 
-/** A job as its message says it, checked: it came from outside. */
+/** A job as its message in the queue says it. The intake has checked it; a message may also be an operator's own. */
 export interface JobTerms {
   readonly model: string;
   readonly app: string;
@@ -20,7 +20,8 @@ export interface UnusableJob {
   readonly id: string;
 }
 
-const FORWARDED: readonly string[] = [
+/** Headers of a job that its request has too. */
+export const REQUEST_HEADERS: readonly string[] = [
   ...[HEADER.contentType, HEADER.accept, HEADER.outputs, HEADER.version, HEADER.size, HEADER.priority],
   ...[HEADER.traceparent, HEADER.tracestate],
 ];
@@ -30,15 +31,15 @@ export function readTerms(
 ): JobTerms | UnusableJob {
   const headers = new Map(Object.entries(job.headers));
   const [, model = "", app = ""] = job.subject.split(".");
-  const id = jobIdOf((name) => headers.get(name), job.seq);
-  const named = { model, app, id: id ?? `seq-${job.seq}` };
+  const id = headers.get(JOB_HEADER.id) ?? "";
+  const named = { model, app, id: isJobId(id) ? id : `seq-${job.seq}` };
   if (!isModelName(model) || !isName(app))
     return { ...named, error: invalid(`${job.subject}: names are letters, digits, "-" and "_" only`) };
-  if (id === undefined)
-    return { ...named, error: invalid(`${HEADER.messageId}: an id has up to 64 letters, digits, "-" and "_"`) };
+  if (!isJobId(id))
+    return { ...named, error: invalid(`${JOB_HEADER.id}: an id has up to 64 letters, digits, "-" and "_"`) };
   try {
     const deadlineAtMs = job.submittedAtMs + jobDeadline(headers.get(HEADER.slo)) / 1_000;
-    const forwarded = FORWARDED.flatMap((name) => {
+    const forwarded = REQUEST_HEADERS.flatMap((name) => {
       const value = headers.get(name);
       return value === undefined ? [] : [[name, value] as const];
     });

@@ -2,6 +2,7 @@ import type { JobQueue, QueuedJob } from "@tutti/ports/jobs";
 import { noTelemetry } from "@tutti/ports/telemetry";
 import { REQUEST_BYTES_MAX } from "@tutti/protocol";
 import { expect, test } from "vitest";
+import { JOBS_PENDING_MAX } from "./job-window.ts";
 import { InputRoom, ModelJobs } from "./model-jobs.ts";
 
 /** A queue of equal jobs, which hands over what it is asked for in the next turn. */
@@ -30,7 +31,7 @@ class FakeQueue {
   } as unknown as JobQueue;
 }
 
-function scene(queue: FakeQueue, { window = 20, bytesMax = 1e9 } = {}) {
+function scene(queue: FakeQueue, { window = (): number => 20, bytesMax = 1e9 } = {}) {
   const ends: (() => void)[] = [];
   let largest = 0;
   const model = new ModelJobs({
@@ -38,7 +39,7 @@ function scene(queue: FakeQueue, { window = 20, bytesMax = 1e9 } = {}) {
     queue: queue.port,
     room: new InputRoom(bytesMax),
     log: noTelemetry.log,
-    window: () => window,
+    window,
     take: (_, ended) => {
       ends.push(ended);
       largest = Math.max(largest, model.inFlight);
@@ -62,7 +63,7 @@ test("a fetch asks for no more jobs than the window has room for, and sixteen at
     await settled();
   }
   expect(largest()).toBe(20);
-  expect(queue.allowed).toEqual([20]);
+  expect(queue.allowed).toEqual([JOBS_PENDING_MAX]);
 });
 
 test("no runner holds more bytes of inputs than the bound says, whatever the jobs' sizes", async () => {
@@ -85,4 +86,17 @@ test("after a stop jobs that still come are given back", async () => {
   model.stop();
   await settled();
   expect([ends.length, queue.left]).toEqual([0, 8]);
+});
+
+test("a window of none fetches nothing, and the next look that finds one fetches", async () => {
+  const queue = new FakeQueue(4);
+  let allowed = 0;
+  const { model } = scene(queue, { window: () => allowed });
+  model.look(4);
+  await settled();
+  expect(queue.asked).toEqual([]);
+  allowed = 20;
+  model.look(4);
+  await settled();
+  expect(queue.asked).toEqual([4]);
 });

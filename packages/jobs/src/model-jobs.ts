@@ -1,6 +1,7 @@
 import type { JobQueue, QueuedJob } from "@tutti/ports/jobs";
 import type { Logger } from "@tutti/ports/telemetry";
 import { REQUEST_BYTES_MAX } from "@tutti/protocol";
+import { JOBS_PENDING_MAX } from "./job-window.ts";
 
 /** Jobs that one fetch asks for at most: with large inputs they are tens of megabytes. */
 const FETCHED_MAX = 16;
@@ -40,19 +41,19 @@ interface ModelJobsOptions {
   readonly queue: JobQueue;
   readonly room: InputRoom;
   readonly log: Logger;
-  /** Jobs of the model that runners together may hold. */
+  /** Jobs of the model that this runner may hold; 0: none for now. */
   readonly window: () => number;
   /** Takes a job, and calls `ended` when it no longer holds its inputs. */
   readonly take: (job: QueuedJob, ended: () => void) => void;
 }
 
 /**
- * Fetches the jobs of one model while there are any. The server counts how many all runners together hold (the
- * consumer's `max_ack_pending`), so that the rest waits in the queue, on disk, and not before the accelerators.
+ * Fetches the jobs of one model while there are any, and holds no more of them than its window, so that the rest waits
+ * in the queue, on disk, and not before the accelerators.
  */
 export class ModelJobs {
   readonly #options: ModelJobsOptions;
-  #allowed = 0;
+  #isAllowed = false;
   #inFlight = 0;
   #isFetching = false;
   #isStopped = false;
@@ -83,7 +84,7 @@ export class ModelJobs {
     try {
       while (this.#left > 0 && !this.#isStopped) if (!(await this.#fetch())) break;
     } catch (error) {
-      this.#allowed = 0; // perhaps the consumer is gone
+      this.#isAllowed = false; // perhaps the consumer is gone
       log.warn({ model, error: (error as Error).message }, "jobs could not be fetched");
       await new Promise((resolve) => setTimeout(resolve, FAILED_PAUSE_MS));
     }
@@ -94,8 +95,9 @@ export class ModelJobs {
   async #fetch(): Promise<boolean> {
     const { model, queue, room, window, take } = this.#options;
     const allowed = window();
-    if (allowed !== this.#allowed) await queue.allow(model, allowed);
-    this.#allowed = allowed;
+    if (allowed === 0) return false;
+    if (!this.#isAllowed) await queue.allow(model, JOBS_PENDING_MAX);
+    this.#isAllowed = true;
     const count = Math.min(FETCHED_MAX, this.#left, allowed - this.#inFlight, room.jobs);
     if (count <= 0) {
       await room.given();

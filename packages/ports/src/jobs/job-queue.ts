@@ -27,6 +27,11 @@ export interface StoredResult {
   readonly payload: Uint8Array;
 }
 
+/** A result at rest, with its number in the bucket: a newer result of the same job has a higher one. */
+export interface KeptResult extends StoredResult {
+  readonly revision: number;
+}
+
 /** A dead letter: its number, and the job with headers that say why it died. */
 export interface DeadJob extends StoredResult {
   readonly subject: string;
@@ -46,8 +51,8 @@ export interface JobQueue {
   open(): Promise<void>;
   /** Jobs in the queue by the model's name, in flight or not. */
   queued(): Promise<ReadonlyMap<string, number>>;
-  /** Lets runners together hold so many jobs of a model at once. */
-  allow(model: string, inFlightMax: number): Promise<void>;
+  /** Lets runners together have so many jobs of a model at once, in flight or waiting for another try. */
+  allow(model: string, pendingMax: number): Promise<void>;
   /**
    * Hands over up to `count` jobs of a model as they come; resolves when as many came, or after `waitMs`.
    * @returns how many came
@@ -57,9 +62,20 @@ export interface JobQueue {
     options: { readonly count: number; readonly waitMs: number },
     onJob: (job: QueuedJob) => void,
   ): Promise<number>;
+  /**
+   * Puts a job into the queue, on disk. A second one with the same `messageId` is dropped.
+   *
+   * @throws {TuttiError} as a rejection: OVERLOADED if the queue is full, else UNAVAILABLE
+   */
+  enqueue(subject: string, job: StoredResult, messageId: string): Promise<{ readonly isDuplicate: boolean }>;
   /** Reads one result: its key is the subject that it is stored under. */
-  result(subject: string): Promise<StoredResult | undefined>;
+  result(subject: string): Promise<KeptResult | undefined>;
   storeResult(subject: string, result: StoredResult): Promise<void>;
+  /**
+   * Removes this result, unless a newer one was stored meanwhile.
+   * @returns the number of its removal in the bucket
+   */
+  forgetResult(subject: string, revision: number): Promise<number | undefined>;
   /** Keeps a dead letter. A second one with the same `letterId` is dropped. */
   bury(subject: string, letter: StoredResult, letterId: string): Promise<void>;
 }
@@ -70,11 +86,10 @@ export interface JobAdministration {
   backlogs(): Promise<ReadonlyMap<string, ModelBacklog>>;
   /** Dead letters by the model's name. */
   dead(): Promise<ReadonlyMap<string, number>>;
-  /** The dead letters in the order of their deaths, each as it is read. */
+  /**
+   * The dead letters in the order of their deaths, each as it is read. Ends with the last one that was there at the
+   * beginning, so that a reader who makes new letters comes to an end.
+   */
   deadJobs(): AsyncIterable<DeadJob>;
   removeDead(seq: number): Promise<void>;
-  /** Removes a result, so that a job of this id runs again. */
-  forgetResult(subject: string): Promise<void>;
-  /** Puts a job into the queue. @returns whether the queue has a message of this id already, and dropped this one */
-  submit(subject: string, job: StoredResult): Promise<{ readonly isDuplicate: boolean }>;
 }
