@@ -1,6 +1,6 @@
 /**
  * The entry point: `node infra/setup/main.mjs
- * <start|test|tutti|check|bench|docs|fuzz|chaos|upgrade|attack|soak|release|image|setup> [arguments]`, as
+ * <start|test|tutti|check|lint|format|bench|docs|fuzz|chaos|upgrade|attack|soak|release|image|setup> [arguments]`, as
  * package.json's scripts and bin/tutti call it. It prepares Node, dependencies and nats-server, then runs the command
  * under the right Node.
  */
@@ -49,6 +49,10 @@ function commandOf(name, args) {
       return { script: TESTS, args, natsServer: needsServer(args) };
     case "check":
       return { script: TESTS, args: ["check", "boundaries", "unit", ...args], natsServer: false };
+    case "lint":
+      return { script: "infra/lint/run.mjs", args, natsServer: false };
+    case "format":
+      return { script: "infra/lint/format.mjs", args, natsServer: false };
     case "bench":
       return {
         script: `test/bench/${benchmark(args[0])}/main.ts`,
@@ -77,7 +81,7 @@ function commandOf(name, args) {
       return { script: undefined, args: [], natsServer: true };
     default:
       throw new SetupError(
-        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|docs|fuzz|chaos|upgrade|attack|soak|release|image|setup [arguments]",
+        "usage: node infra/setup/main.mjs start|test|tutti|check|lint|format|bench|docs|fuzz|chaos|upgrade|attack|soak|release|image|setup [arguments]",
       );
   }
 }

@@ -27,6 +27,12 @@ test("the changelog begins with the release's section", () => {
   expect(/^## (.+?) - /m.exec(read("CHANGELOG.md"))?.[1]).toBe(TUTTI_RELEASE);
 });
 
+test("every script of the repository sets up what it needs", () => {
+  const { scripts } = JSON.parse(read("package.json")) as { scripts: Readonly<Record<string, string>> };
+  const bare = Object.keys(scripts).filter((name) => !/^node infra\/(setup|jaeger)\/main\.mjs/.test(scripts[name]!));
+  expect(bare).toEqual([]);
+});
+
 test("nothing that is installed for the repository comes from the release's tools", () => {
   const { devDependencies } = JSON.parse(read("infra/release/package.json")) as { devDependencies: object };
   const { packages } = JSON.parse(read("package-lock.json")) as { packages: Readonly<Record<string, object>> };
