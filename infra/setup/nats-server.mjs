@@ -146,23 +146,31 @@ const modifiedAt = (path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs;
 
 /**
  * The nats-server that an earlier setup found. It must be the same file still, nothing may ask for another, and none
- * may have come onto the path if it was brought.
+ * may be on the path if it was brought, except the same file that did not fit then.
  *
  * @param {Host} host @param {string} state @returns {NatsServer | undefined}
  */
 export function rememberedNatsServer(host, state) {
   if (host.env["TUTTI_NATS_SERVER"] || isNarrowed(host)) return undefined;
-  const { modified, ...server } = readJson(join(state, "nats-server.json")) ?? {};
+  const { modified, refused, ...server } = readJson(join(state, "nats-server.json")) ?? {};
   if (typeof server.path !== "string" || modified === undefined || modifiedAt(server.path) !== modified)
     return undefined;
   const onPath = findExecutable(host, "nats-server", pathFolders(host));
-  return onPath === undefined || onPath === server.path ? server : undefined;
+  if (onPath === undefined || onPath === server.path) return server;
+  const isRefused =
+    refused?.path === onPath && refused.modified !== undefined && refused.modified === modifiedAt(onPath);
+  return isRefused ? server : undefined;
 }
 
 /** @param {Host} host @param {string} state @param {NatsServer} server */
 export function rememberNatsServer(host, state, server) {
   if (host.env["TUTTI_NATS_SERVER"] || isNarrowed(host)) return;
   const file = join(state, "nats-server.json");
-  writeFileSync(`${file}.${process.pid}`, `${JSON.stringify({ ...server, modified: modifiedAt(server.path) })}\n`);
+  const onPath = findExecutable(host, "nats-server", pathFolders(host));
+  // The path comes first, so the one on it has been looked at, and did not fit.
+  const refused =
+    onPath === undefined || onPath === server.path ? undefined : { path: onPath, modified: modifiedAt(onPath) };
+  const text = JSON.stringify({ ...server, modified: modifiedAt(server.path), refused });
+  writeFileSync(`${file}.${process.pid}`, `${text}\n`);
   renameSync(`${file}.${process.pid}`, file);
 }

@@ -216,6 +216,17 @@ test("one that comes onto the path later counts before the one that was brought"
   expect(await findNatsServer(host, state)).toMatchObject({ path: "/usr/bin/nats-server", source: "path" });
 });
 
+test("one on the path that doesn't fit is asked again only when it was replaced", () => {
+  const old = join(state, "usr-bin/nats-server");
+  for (const path of [old, kept()]) place(path);
+  const host = machine({ env: { PATH: dirname(old) }, programs: { [old]: server("2.8.4") } });
+  const found = { path: kept(), version: "2.15.1", source: "pip" };
+  rememberNatsServer(host, state, found);
+  expect(rememberedNatsServer(host, state)).toEqual(found);
+  utimesSync(old, new Date(), new Date(0));
+  expect(rememberedNatsServer(host, state)).toBeUndefined();
+});
+
 test("a remembered one that was replaced is asked for its version again", () => {
   const path = join(state, "usr-bin/nats-server");
   place(path);
