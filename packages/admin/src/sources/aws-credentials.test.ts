@@ -39,6 +39,10 @@ test("the environment comes first, and without any place there are none", async 
   expect(await awsCredentials(env({ ...KEYS, AWS_SESSION_TOKEN: "t" }))).toEqual({ ...own, sessionToken: "t" });
   expect(await awsCredentials(env())).toEqual({ accessKeyId: "P", secretAccessKey: "Q" });
   expect(await awsCredentials(env({ HOME: join(home, "nowhere") }))).toBeUndefined();
+  // A variable that is set to nothing counts as absent.
+  expect(await awsCredentials(env({ ...KEYS, AWS_PROFILE: "" }))).toEqual(own);
+  expect(await awsCredentials(env({ AWS_PROFILE: "", HOME: join(home, "nowhere") }))).toBeUndefined();
+  expect(await awsRegion(env({ AWS_REGION: "", AWS_DEFAULT_REGION: "eu-west-2" }))).toBe("eu-west-2");
 });
 
 test("a profile gives keys, a region, or a process that prints keys; of others it says what to do", async () => {
@@ -100,7 +104,7 @@ test("a container's address is asked with its token, and must be of this machine
     await expect(awsCredentials(env({ AWS_CONTAINER_CREDENTIALS_FULL_URI: other }))).rejects.toThrow(/of this machine/);
 });
 
-test("a machine of EC2 is asked in two steps, and one that is none costs a second at most", async () => {
+test("a machine of EC2 is asked in two steps, and one that is none is given up", async () => {
   const { url, asked } = await listen(({ method, url: path = "", headers }, response) => {
     if (method === "PUT") response.end("imds-token");
     else if (headers["x-aws-ec2-metadata-token"] !== "imds-token") response.writeHead(401).end();

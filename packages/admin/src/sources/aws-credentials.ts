@@ -18,6 +18,7 @@ export interface AwsCredentials {
   readonly expiresMs?: number | undefined;
 }
 
+/** A variable that is set to nothing counts as absent, as for the AWS SDKs. */
 type Environment = NodeJS.ProcessEnv;
 /** A machine that is no EC2 instance lets the address of its metadata run into the void. */
 const METADATA_MS = 1_000;
@@ -26,12 +27,12 @@ const PROCESS_MS = 60_000;
 /** @returns undefined where none of the places has any: the bucket may be public */
 export async function awsCredentials(env: Environment = process.env): Promise<AwsCredentials | undefined> {
   const given = pairOf(env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"], env["AWS_SESSION_TOKEN"]);
-  if (given !== undefined && env["AWS_PROFILE"] === undefined) return given;
+  if (given !== undefined && !env["AWS_PROFILE"]) return given;
   return (await ofProfile(env)) ?? given ?? (await ofToken(env)) ?? (await ofContainer(env)) ?? (await ofMachine(env));
 }
 
 export async function awsRegion(env: Environment = process.env): Promise<string> {
-  return env["AWS_REGION"] ?? env["AWS_DEFAULT_REGION"] ?? (await awsProfile(env)).settings["region"] ?? "us-east-1";
+  return env["AWS_REGION"] || env["AWS_DEFAULT_REGION"] || (await awsProfile(env)).settings["region"] || "us-east-1";
 }
 
 function pairOf(id = "", secret = "", token = ""): AwsCredentials | undefined {
@@ -48,7 +49,7 @@ async function ofProfile(env: Environment): Promise<AwsCredentials | undefined> 
   if (command !== undefined) return ofProcess(command, name);
   if (file !== undefined && role !== undefined)
     return ofToken({ ...env, AWS_WEB_IDENTITY_TOKEN_FILE: file, AWS_ROLE_ARN: role });
-  if (env["AWS_PROFILE"] === undefined) return undefined;
+  if (!env["AWS_PROFILE"]) return undefined;
   throw new CommandError(
     `profile "${name}" of AWS has no keys that can be read here: run \`eval "$(aws configure export-credentials --profile ${name} --format env)"\` and unset AWS_PROFILE`,
   );
@@ -90,11 +91,11 @@ async function ofToken(env: Environment): Promise<AwsCredentials | undefined> {
   const token = await readFile(file, "utf8").catch((error: Error) => {
     throw new CommandError(`AWS_WEB_IDENTITY_TOKEN_FILE: ${error.message}`);
   });
-  const endpoint = env["AWS_ENDPOINT_URL_STS"] ?? env["AWS_ENDPOINT_URL"];
+  const endpoint = env["AWS_ENDPOINT_URL_STS"] || env["AWS_ENDPOINT_URL"];
   const action = { Action: "AssumeRoleWithWebIdentity", Version: "2011-06-15" };
-  const session = { RoleArn: role, RoleSessionName: env["AWS_ROLE_SESSION_NAME"] ?? "tutti" };
+  const session = { RoleArn: role, RoleSessionName: env["AWS_ROLE_SESSION_NAME"] || "tutti" };
   const text = await ask("AWS STS", {
-    url: new URL(endpoint ?? `https://sts.${await awsRegion(env)}.amazonaws.com/`),
+    url: new URL(endpoint || `https://sts.${await awsRegion(env)}.amazonaws.com/`),
     method: "POST",
     headers: { "content-type": "application/x-www-form-urlencoded" },
     body: new URLSearchParams({ ...action, ...session, WebIdentityToken: token.trim() }).toString(),
@@ -122,7 +123,7 @@ async function ofContainer(env: Environment): Promise<AwsCredentials | undefined
 
 async function ofMachine(env: Environment): Promise<AwsCredentials | undefined> {
   if (env["AWS_EC2_METADATA_DISABLED"]?.toLowerCase() === "true") return undefined;
-  const base = env["AWS_EC2_METADATA_SERVICE_ENDPOINT"] ?? "http://169.254.169.254";
+  const base = env["AWS_EC2_METADATA_SERVICE_ENDPOINT"] || "http://169.254.169.254";
   const path = new URL("/latest/meta-data/iam/security-credentials/", base);
   try {
     const signal = AbortSignal.timeout(METADATA_MS);

@@ -11,11 +11,11 @@ export interface AwsProfile {
 
 /** The profile that AWS_PROFILE names, else `default`; without settings where there is none. */
 export async function awsProfile(env: NodeJS.ProcessEnv): Promise<AwsProfile> {
-  const name = env["AWS_PROFILE"] ?? "default";
-  const folder = join(env["HOME"] ?? homedir(), ".aws");
+  const name = env["AWS_PROFILE"] || "default";
+  const folder = join(env["HOME"] || homedir(), ".aws");
   const [config, credentials] = await Promise.all([
-    read(env["AWS_CONFIG_FILE"] ?? join(folder, "config")),
-    read(env["AWS_SHARED_CREDENTIALS_FILE"] ?? join(folder, "credentials")),
+    read(env["AWS_CONFIG_FILE"] || join(folder, "config")),
+    read(env["AWS_SHARED_CREDENTIALS_FILE"] || join(folder, "credentials")),
   ]);
   const section = name === "default" ? "default" : `profile ${name}`;
   return { name, settings: { ...sectionOf(config, section), ...sectionOf(credentials, name) } };

@@ -58,7 +58,7 @@ test("beyond its size the cache forgets what was used longest ago, and what kill
   expect(await blobs()).not.toContain(sha256Of("larger than all"));
 });
 
-test("what a place held is known again, and a torn note is none; its address is not written down", async () => {
+test("a place's file is known again, and a torn note is none; its address is not written down", async () => {
   const cache = new BlobCache(folder, 10);
   const place = "https://host/m.onnx?X-Amz-Signature=secret";
   expect(await cache.known(place)).toBeUndefined();

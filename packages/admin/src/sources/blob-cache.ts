@@ -25,10 +25,10 @@ const LEFTOVER_MS = 86_400_000;
 const KNOWN_MAX = 1_024;
 
 export function sharedCache(env: NodeJS.ProcessEnv = process.env): BlobCache {
-  const size = env["TUTTI_MODEL_CACHE_SIZE"] ?? CACHE_BYTES;
+  const size = env["TUTTI_MODEL_CACHE_SIZE"] || CACHE_BYTES;
   const bytesMax = size === "0" ? 0 : parseBytes(size);
   if (bytesMax === undefined) throw usageError(`TUTTI_MODEL_CACHE_SIZE=${size}: a size, such as 20GB, or 0`);
-  return new BlobCache(env["TUTTI_MODEL_CACHE"] ?? join(runRoot(env), "../models/fetched"), bytesMax);
+  return new BlobCache(env["TUTTI_MODEL_CACHE"] || join(runRoot(env), "../models/fetched"), bytesMax);
 }
 
 export class BlobCache {
@@ -52,7 +52,7 @@ export class BlobCache {
     }
     const now = new Date();
     await utimes(path, now, now).catch(() => undefined); // another process may just have removed it
-    return new Uint8Array(bytes);
+    return viewOf(bytes);
   }
 
   /**
@@ -81,7 +81,7 @@ export class BlobCache {
       }
       const sha256 = hash.digest("hex");
       check(sha256);
-      const bytes = new Uint8Array(await onDisk(part, () => readFile(part)));
+      const bytes = viewOf(await onDisk(part, () => readFile(part)));
       if (bytes.byteLength <= this.#bytesMax) await onDisk(part, () => rename(part, join(this.#blobs, sha256)));
       await onDisk(this.#blobs, () => this.#evict(sha256));
       return { sha256, bytes };
@@ -129,6 +129,10 @@ export class BlobCache {
     }
   }
 }
+
+/** A copy would hold gigabytes twice. */
+const viewOf = ({ buffer, byteOffset, byteLength }: Buffer): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);
 
 /** Files with the longest unused first. */
 async function filesIn(folder: string): Promise<{ path: string; bytes: number; usedMs: number }[]> {

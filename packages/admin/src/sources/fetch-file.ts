@@ -20,18 +20,20 @@ export interface FileAsked {
   /** Why the server gives no file, and what to do. */
   readonly refusal: (status: number, reply: { readonly headers: Headers; readonly text: string }) => CommandError;
   readonly cache: BlobCache;
+  /** Default: a model's. */
+  readonly bytesMax?: number | undefined;
 }
 
 /** @throws {CommandError} saying why there is no such file, or that it is another one */
 export async function fetchFile(asked: FileAsked): Promise<FetchedFile> {
-  const { get, sha256, cache } = asked;
+  const { get, sha256, cache, bytesMax = MODEL_BYTES_MAX } = asked;
   const demanded = sha256 === undefined ? undefined : await cache.read(sha256);
   if (demanded !== undefined) return { bytes: demanded, sha256: sha256! };
   // A demanded file that the cache lacks is no other one that the cache has.
   const known = sha256 === undefined ? await cache.known(get.url.href) : undefined;
   const bytes = known === undefined ? undefined : await cache.read(known.sha256);
   const condition = bytes === undefined ? {} : { "if-none-match": known!.etag };
-  return httpGet({ ...get, headers: { ...get.headers, ...condition }, bytesMax: MODEL_BYTES_MAX }, async (reply) => {
+  return httpGet({ ...get, headers: { ...get.headers, ...condition }, bytesMax }, async (reply) => {
     if (reply.status === 304 && bytes !== undefined) return { bytes, sha256: known!.sha256 };
     if (reply.status !== 200) throw asked.refusal(reply.status, await refusedText(reply));
     const declared = asked.declared(reply.headers);

@@ -71,9 +71,17 @@ test("an answer that breaks off or asks to come back is asked for again, three t
   expect(asked).toHaveLength(3);
 });
 
-test("who says nothing is given up", async () => {
+test("a server that says nothing is given up", async () => {
   const { url } = await listen((_, response) => void response.writeHead(200).write("ha"));
   await expect(get(url, { silenceMs: 50 })).rejects.toMatchObject({ exitCode: 3 });
+});
+
+test("a credential that no header can hold is not quoted", async () => {
+  const failure = await get("http://localhost:1", { secrets: { authorization: "Bearer s3cret\nx" } }).catch(
+    (error: Error) => error.message,
+  );
+  expect(failure).toMatch(/the request is malformed/);
+  expect(failure).not.toMatch(/s3cret/);
 });
 
 test("a server of an unknown authority is named with what helps", async () => {

@@ -22,6 +22,12 @@ export interface HttpGet {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** The environment with credentials, and a signal for when nobody wants the answer any more. */
+export interface Asking {
+  readonly env: NodeJS.ProcessEnv;
+  readonly signal?: AbortSignal | undefined;
+}
+
 export interface HttpReply {
   readonly status: number;
   readonly headers: Headers;
@@ -35,6 +41,9 @@ const ATTEMPTS_MAX = 3;
 export const TEXT_BYTES_MAX = 4_194_304;
 const PAUSE_MS = 500;
 const SILENCE_MS = 30_000;
+
+/** A fault in words of this file. Others' may quote a header, which may hold a secret. */
+class Faulty extends Error {}
 
 /**
  * Sends the request and hands over its answer, again where the network fails or the server asks to come back.
@@ -57,12 +66,12 @@ export async function httpGet<T>(get: HttpGet, consume: (reply: HttpReply) => Pr
 
 async function once<T>(get: HttpGet, isLast: boolean, consume: (reply: HttpReply) => Promise<T>): Promise<T> {
   const ending = new AbortController();
-  const silence = setTimeout(() => ending.abort(new Error("it says nothing")), get.silenceMs ?? SILENCE_MS);
+  const silence = setTimeout(() => ending.abort(new Faulty("it says nothing")), get.silenceMs ?? SILENCE_MS);
   try {
     const signal = get.signal === undefined ? ending.signal : AbortSignal.any([get.signal, ending.signal]);
     const response = await follow(get, signal);
     const { status, headers } = response;
-    if ((status === 429 || status >= 500) && !isLast) throw new Error(`HTTP ${status}`);
+    if ((status === 429 || status >= 500) && !isLast) throw new Faulty(`HTTP ${status}`);
     const declared = Number(headers.get("content-length") ?? 0);
     if (declared > get.bytesMax) throw tooLarge(get);
     return await consume({ status, headers, chunks: bounded(response, get, silence) });
@@ -107,8 +116,9 @@ const tooLarge = ({ label, bytesMax }: HttpGet): CommandError =>
   new CommandError(`${label} is larger than the ${Math.floor(bytesMax / 1_048_576)} MiB that are taken`);
 
 function unreachable({ label, url }: HttpGet, error: unknown): CommandError {
-  const { cause, message } = error as Error & { cause?: { code?: string; message?: string } };
-  const why = cause?.code ?? cause?.message ?? message;
+  const { cause } = error as Error & { cause?: { code?: string; message?: string } };
+  const own = error instanceof Faulty ? error.message : "the request is malformed: check its credentials";
+  const why = cause?.code ?? cause?.message ?? own;
   const advice = /CERT|SIGNED|TLS/.test(why) ? ": NODE_EXTRA_CA_CERTS names a file with its authority" : "";
   return new CommandError(`${label}: ${url.host} can't be reached (${why})${advice}`, EXIT.unavailable);
 }

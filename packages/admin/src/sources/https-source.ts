@@ -2,25 +2,24 @@
 import { CommandError } from "../failure.ts";
 import type { BlobCache } from "./blob-cache.ts";
 import { type FetchedFile, type FileAsked, fetchFile, fetchText, hexDigest } from "./fetch-file.ts";
-import type { HttpGet } from "./http-get.ts";
+import type { Asking, HttpGet } from "./http-get.ts";
 import type { ModelUrl } from "./model-url.ts";
 import { netrcAuthorization } from "./netrc.ts";
 
-type Environment = NodeJS.ProcessEnv;
 type HttpsUrl = Extract<ModelUrl, { scheme: "https" }>;
 
-export async function fetchHttps(url: HttpsUrl, cache: BlobCache, env: Environment): Promise<FetchedFile> {
-  return fetchFile({ get: await getOf(url, env), sha256: url.sha256, declared, refusal: refusalOf(url), cache });
+export async function fetchHttps(url: HttpsUrl, cache: BlobCache, asking: Asking): Promise<FetchedFile> {
+  return fetchFile({ get: await getOf(url, asking), sha256: url.sha256, declared, refusal: refusalOf(url), cache });
 }
 
-export async function fetchHttpsText(url: HttpsUrl, env: Environment): Promise<string | undefined> {
-  return fetchText(await getOf(url, env), refusalOf(url));
+export async function fetchHttpsText(url: HttpsUrl, asking: Asking): Promise<string | undefined> {
+  return fetchText(await getOf(url, asking), refusalOf(url));
 }
 
-async function getOf({ url, label }: HttpsUrl, env: Environment): Promise<Omit<HttpGet, "bytesMax">> {
+async function getOf({ url, label }: HttpsUrl, { env, signal }: Asking): Promise<Omit<HttpGet, "bytesMax">> {
   // Plain HTTP shows a password to everybody on the way.
   const authorization = url.protocol === "https:" ? await netrcAuthorization(url.hostname, env) : undefined;
-  return { url, label, ...(authorization !== undefined && { secrets: { authorization } }) };
+  return { url, label, signal, ...(authorization !== undefined && { secrets: { authorization } }) };
 }
 
 /** RFC 9530, and what Artifactory says instead. */

@@ -42,6 +42,17 @@ test("a password and a signature never stand in a message", () => {
   expect(() => parseModelUrl("https://me:hunter2@host/m.onnx?X-Amz-Signature=abc")).toThrow(
     /^https:\/\/host\/m.onnx: a password/,
   );
+  for (const password of ["hun/ter2", "hun#ter2", "hun?ter2", "hun@ter2", "12/hun/ter2"])
+    for (const scheme of ["https", "oci", "ftp"])
+      try {
+        expect(parseModelUrl(`${scheme}://me:${password}@host/m.onnx`).label).not.toMatch(/hun|ter2/);
+      } catch (error) {
+        expect((error as Error).message).not.toMatch(/hun|ter2/);
+      }
+  expect(parseModelUrl("https://host:8443/m@1/m.onnx").label).toMatch(/m\.onnx$/);
+  expect(parseModelUrl("https://host/m@1/m.onnx").label).toBe("https://host/m@1/m.onnx");
+  const byDigest = `oci://localhost:5000/team/mlp@sha256:${DIGEST}`;
+  expect(parseModelUrl(byDigest).label).toBe(byDigest);
   expect(parseModelUrl("https://host/m.onnx?X-Amz-Signature=abc").label).toBe("https://host/m.onnx");
 });
 

@@ -40,7 +40,7 @@ export function pathIn(url: ModelUrl): string {
 /** @throws {CommandError} a usage error that says what such a URL looks like */
 export function parseModelUrl(text: string): ModelUrl {
   const [, place = "", fragment] = /^([^#]*)(?:#(.*))?$/s.exec(text) ?? [];
-  const label = place.replace(/\?.*$/s, "").replace(/\/\/[^/]*@/, "//");
+  const label = labelOf(text);
   const sha256 = digestIn(fragment, label);
   const scheme = place.slice(0, place.indexOf("://")).toLowerCase();
   if (scheme === "s3") return { scheme, label, sha256, ...bucketAndKey(place, label) };
@@ -56,11 +56,23 @@ export function parseModelUrl(text: string): ModelUrl {
   return { scheme: "https", label, sha256, url };
 }
 
+/** A password in a URL isn't shown, even one with what ends a URL's host: `/`, `?` or `#`. */
+function labelOf(text: string): string {
+  const [, scheme = "", rest = ""] = /^([^:]*:\/\/)(.*)$/s.exec(text) ?? [];
+  const plain = rest.replace(/[?#].*$/s, "");
+  const [digest = ""] = /@sha256:[0-9a-f]{64}$/i.exec(plain) ?? [];
+  const place = plain.slice(0, plain.length - digest.length);
+  const tail = rest.slice(plain.length);
+  const mayHaveSecret = /^[^/@]*:/.test(place);
+  if (mayHaveSecret && tail.includes("@")) return `${scheme}…`;
+  return `${scheme}${place.replace(mayHaveSecret ? /^.*@/s : /^[^/]*@/, "")}${digest}`;
+}
+
 function digestIn(fragment: string | undefined, label: string): string | undefined {
   if (fragment === undefined) return undefined;
   const [, digest] = /^sha256=([0-9a-f]{64})$/i.exec(fragment) ?? [];
   if (digest !== undefined) return digest.toLowerCase();
-  throw usageError(`${label}#${fragment}: behind # stands sha256=<64 hexadecimal digits>, or nothing`);
+  throw usageError(`${label}: behind # stands sha256=<64 hexadecimal digits>, or nothing`);
 }
 
 function bucketAndKey(place: string, label: string): Pick<S3Url, "bucket" | "key"> {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 /** @returns the value of an `Authorization` header for the host, if the file names it */
 export async function netrcAuthorization(host: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
-  const path = env["NETRC"] ?? join(env["HOME"] ?? homedir(), ".netrc");
+  const path = env["NETRC"] || join(env["HOME"] || homedir(), ".netrc");
   const text = await readFile(path, "utf8").catch(() => "");
   const entry = entryOf(text, host);
   if (entry === undefined) return undefined;

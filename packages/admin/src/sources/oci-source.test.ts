@@ -28,7 +28,7 @@ const pull = (reference: string, env: NodeJS.ProcessEnv = {}): Promise<OciModel>
   fetchOci(
     parseModelUrl(`oci://${registry.host}/team/mlp${reference}`) as OciUrl,
     new BlobCache(join(folder, "cache"), 1_000),
-    { HOME: folder, ...env },
+    { env: { HOME: folder, ...env } },
   );
 
 test("an artefact's model and configuration are pulled by tag and by digest, and blobs only once", async () => {
@@ -65,6 +65,21 @@ test("a closed registry is entered by docker's login, and the password goes to t
     `access denied (HTTP 401): \`docker login ${registry.host}\`, or DOCKER_AUTH_CONFIG`,
   );
   await expect(pull(":v1", { DOCKER_AUTH_CONFIG: "{" })).rejects.toThrow(/DOCKER_AUTH_CONFIG is no JSON/);
+});
+
+test("a token that ends between two layers is replaced, and a bulky configuration keeps the model from coming", async () => {
+  registry = await TestRegistry.start({ isClosed: true });
+  registry.push("team/mlp", "v1", LAYERS);
+  const auth = Buffer.from(USER).toString("base64");
+  const login = { DOCKER_AUTH_CONFIG: JSON.stringify({ auths: { [registry.host]: { auth } } }) };
+  registry.endTokenAfter(2);
+  expect(await pull(":v1", login)).toMatchObject({ sha256: SHA256, config: "slo: 20ms" });
+  expect(registry.front.asked.filter(({ url }) => url?.startsWith("/token"))).toHaveLength(2);
+  const bulky = { bytes: Buffer.alloc(4_194_305), title: "config.yaml" };
+  registry.push("team/mlp", "v2", [{ bytes: Buffer.from("another model"), title: "mlp.onnx" }, bulky]);
+  registry.blobs.asked.length = 0;
+  await expect(pull(":v2", login)).rejects.toThrow(/larger than the 4 MiB/);
+  expect(registry.blobs.asked).toHaveLength(1);
 });
 
 test("a credential helper is asked as docker asks it", async () => {

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { CommandError } from "../failure.ts";
 import type { BlobCache } from "./blob-cache.ts";
 import { type FetchedFile, fetchFile } from "./fetch-file.ts";
-import { TEXT_BYTES_MAX, httpGet, textOf } from "./http-get.ts";
+import { type Asking, TEXT_BYTES_MAX, httpGet, textOf } from "./http-get.ts";
 import type { OciUrl } from "./model-url.ts";
 import { basic } from "./netrc.ts";
 import { type RegistryLogin, registryLogin } from "./oci-credentials.ts";
@@ -30,13 +30,14 @@ export interface OciModel extends FetchedFile {
   readonly config: string | undefined;
 }
 
-export async function fetchOci(url: OciUrl, cache: BlobCache, env: NodeJS.ProcessEnv = process.env): Promise<OciModel> {
-  const repository = new Repository(url, env);
+export async function fetchOci(url: OciUrl, cache: BlobCache, asking: Asking): Promise<OciModel> {
+  const repository = new Repository(url, asking);
   const { model, config } = layersIn(await repository.manifest(), url.label);
   if (url.sha256 !== undefined && url.sha256 !== model)
     throw new CommandError(`${url.label} is another file: its sha256 is ${model}, and ${url.sha256} is demanded`);
+  // The small one first: where it is refused, no gigabytes have come for nothing.
+  const text = config === undefined ? undefined : await repository.blob(config, cache, TEXT_BYTES_MAX);
   const file = await repository.blob(model, cache);
-  const text = config === undefined ? undefined : await repository.blob(config, cache);
   return { ...file, config: text && new TextDecoder().decode(text.bytes) };
 }
 
@@ -67,24 +68,30 @@ function layersIn(text: string, label: string): { model: string; config: string 
 
 class Repository {
   readonly #url: OciUrl;
-  readonly #env: NodeJS.ProcessEnv;
+  readonly #asking: Asking;
   readonly #base: URL;
   #authorization: string | undefined;
+  /** The registry's own: one of a host that it redirects to could ask for its password. */
+  #challenge: string | undefined;
 
-  constructor(url: OciUrl, env: NodeJS.ProcessEnv) {
+  constructor(url: OciUrl, asking: Asking) {
     this.#url = url;
-    this.#env = env;
+    this.#asking = asking;
     const hub = url.registry === "docker.io" ? "registry-1.docker.io" : url.registry;
     const name =
       url.registry === "docker.io" && !url.repository.includes("/") ? `library/${url.repository}` : url.repository;
     // As docker has it: a registry on this machine needs no certificate.
-    const isHere = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/.test(hub);
-    this.#base = new URL(`${isHere ? "http" : "https"}://${hub}/v2/${name}/`);
+    this.#base = new URL(`${isHere(hub) ? "http" : "https"}://${hub}/v2/${name}/`);
   }
 
   async manifest(): Promise<string> {
     const { label, reference } = this.#url;
-    const get = { url: new URL(`manifests/${reference}`, this.#base), label, bytesMax: TEXT_BYTES_MAX };
+    const get = {
+      url: new URL(`manifests/${reference}`, this.#base),
+      label,
+      bytesMax: TEXT_BYTES_MAX,
+      ...this.#signal(),
+    };
     const headers = { accept: MANIFESTS.join(", ") };
     for (;;) {
       const isAuthorized = this.#authorization !== undefined;
@@ -93,17 +100,34 @@ class Repository {
       }));
       if (reply.status === 200) return this.#checked(reply.text);
       if (reply.status !== 401 || isAuthorized) throw this.#refusal(reply.status);
+      this.#challenge = reply.challenge;
       this.#authorization = await this.#authorize(reply.challenge);
     }
   }
 
-  blob(sha256: string, cache: BlobCache): Promise<FetchedFile> {
-    const get = {
-      url: new URL(`blobs/sha256:${sha256}`, this.#base),
-      label: this.#url.label,
-      secrets: this.#secrets(),
+  /** A token may end while a large file comes, so another one is asked for once. */
+  async blob(sha256: string, cache: BlobCache, bytesMax?: number): Promise<FetchedFile> {
+    let isRefused = false;
+    const refusal = (status: number): CommandError => {
+      isRefused = status === 401;
+      return this.#refusal(status);
     };
-    return fetchFile({ get, sha256, declared: () => undefined, refusal: (status) => this.#refusal(status), cache });
+    const attempt = (): Promise<FetchedFile> => {
+      const url = new URL(`blobs/sha256:${sha256}`, this.#base);
+      const get = { url, label: this.#url.label, secrets: this.#secrets(), ...this.#signal() };
+      return fetchFile({ get, sha256, declared: () => undefined, refusal, cache, bytesMax });
+    };
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!isRefused || this.#challenge === undefined) throw error;
+    }
+    this.#authorization = await this.#authorize(this.#challenge);
+    return attempt();
+  }
+
+  #signal(): Pick<Asking, "signal"> {
+    return { signal: this.#asking.signal };
   }
 
   #secrets(): Readonly<Record<string, string>> {
@@ -119,15 +143,18 @@ class Repository {
 
   /** Answers the registry's challenge as the distribution specification has it. @throws {CommandError} it can't be */
   async #authorize(challenge: string): Promise<string> {
-    const login = await registryLogin(this.#url.registry, this.#env);
+    const login = await registryLogin(this.#url.registry, this.#asking.env);
     if (/^basic\b/i.test(challenge) && login?.kind === "password") return basic(login.userAndPassword);
     const field = (name: string): string => new RegExp(`\\b${name}="([^"]*)"`).exec(challenge)?.[1] ?? "";
     const realm = URL.canParse(field("realm")) ? new URL(field("realm")) : undefined;
     // The realm gets the password, so nobody on the way may read it.
-    const isSafe = realm !== undefined && ["https:", this.#base.protocol].includes(realm.protocol);
-    if (!/^bearer\b/i.test(challenge) || !isSafe) throw this.#refusal(401);
+    const isSafe = realm?.protocol === "https:" || (this.#base.protocol === "http:" && isHere(realm?.host ?? ""));
+    if (!/^bearer\b/i.test(challenge) || realm === undefined || !isSafe) throw this.#refusal(401);
     const scope = field("scope") || `repository:${this.#base.pathname.slice(4, -1)}:pull`;
-    const text = await fetchToken(realm, { service: field("service"), scope, login, label: this.#url.label });
+    const text = await fetchToken(realm, {
+      ...{ service: field("service"), scope, login, label: this.#url.label },
+      ...this.#signal(),
+    });
     if (text === undefined) throw this.#refusal(401);
     return `Bearer ${text}`;
   }
@@ -143,22 +170,24 @@ class Repository {
   }
 }
 
+const isHere = (host: string): boolean => /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/.test(host);
+
 async function fetchToken(
   realm: URL,
-  asked: {
+  asked: Pick<Asking, "signal"> & {
     readonly service: string;
     readonly scope: string;
     readonly login: RegistryLogin | undefined;
     readonly label: string;
   },
 ): Promise<string | undefined> {
-  const { service, scope, login, label } = asked;
+  const { service, scope, login, label, signal } = asked;
   const terms = { service, scope };
   const url = new URL(realm);
   const exchange = { client_id: "tutti", grant_type: "refresh_token" };
   if (login?.kind !== "identity") for (const [name, value] of Object.entries(terms)) url.searchParams.set(name, value);
   const get = {
-    ...{ url, label: `${label}: token`, bytesMax: TEXT_BYTES_MAX, redirectsMax: 0 },
+    ...{ url, label: `${label}: token`, bytesMax: TEXT_BYTES_MAX, redirectsMax: 0, signal },
     ...(login?.kind === "password" && { secrets: { authorization: basic(login.userAndPassword) } }),
     ...(login?.kind === "identity" && {
       method: "POST" as const,

@@ -2,6 +2,7 @@
 import { CommandError, usageError } from "../failure.ts";
 import { isName } from "@tutti/protocol";
 import { type BlobCache, sharedCache } from "./blob-cache.ts";
+import type { Asking } from "./http-get.ts";
 import { fetchHttps, fetchHttpsText } from "./https-source.ts";
 import { type S3Url, parseModelUrl } from "./model-url.ts";
 import { fetchOci } from "./oci-source.ts";
@@ -26,15 +27,31 @@ export interface RepositoryModel {
   readonly tag: string;
 }
 
+export interface RepositoryListing {
+  /** By name. */
+  readonly models: readonly RepositoryModel[];
+  /** Entries that are no models, with why. */
+  readonly faulty: readonly { readonly name: string; readonly fault: Error }[];
+}
+
+/** @throws the fault of the first entry that is no model */
+export function modelsOf({ models, faulty: [first] }: RepositoryListing): readonly RepositoryModel[] {
+  if (first !== undefined) throw first.fault;
+  return models;
+}
+
 export class RemoteModels {
   readonly #cache: BlobCache;
   readonly #s3: S3Source;
   readonly #env: NodeJS.ProcessEnv;
+  readonly #signal: AbortSignal | undefined;
 
-  constructor(env: NodeJS.ProcessEnv = process.env) {
+  /** @param signal - breaks off what is under way, which rejects with its reason */
+  constructor(env: NodeJS.ProcessEnv = process.env, signal?: AbortSignal) {
     this.#env = env;
+    this.#signal = signal;
     this.#cache = sharedCache(env);
-    this.#s3 = new S3Source(this.#cache, env);
+    this.#s3 = new S3Source(this.#cache, env, signal);
   }
 
   /** @throws {CommandError} in one line that says why there is no such file, and what to do */
@@ -42,9 +59,9 @@ export class RemoteModels {
     const url = parseModelUrl(text);
     switch (url.scheme) {
       case "https":
-        return { ...(await fetchHttps(url, this.#cache, this.#env)), config: undefined };
+        return { ...(await fetchHttps(url, this.#cache, this.#asking())), config: undefined };
       case "oci": {
-        const { config, ...file } = await fetchOci(url, this.#cache, this.#env);
+        const { config, ...file } = await fetchOci(url, this.#cache, this.#asking());
         return { ...file, config: config === undefined ? undefined : { text: config, origin: url.label } };
       }
       case "s3": {
@@ -58,13 +75,18 @@ export class RemoteModels {
   async text(place: string): Promise<string> {
     const url = parseModelUrl(place);
     if (url.scheme === "oci") throw usageError(`${url.label}: a configuration is a file, or one of s3:// or https://`);
-    const text = url.scheme === "s3" ? await this.#s3.text(url) : await fetchHttpsText(url, this.#env);
+    const text = url.scheme === "s3" ? await this.#s3.text(url) : await fetchHttpsText(url, this.#asking());
     if (text === undefined) throw new CommandError(`${url.label}: there is no such file`);
     return text;
   }
 
   /** The models below a prefix, in Triton's layout: `name/1/model.onnx`, optional `name/config.yaml`. */
-  async list(place: string): Promise<RepositoryModel[]> {
+  async list(place: string): Promise<readonly RepositoryModel[]> {
+    return modelsOf(await this.survey(place));
+  }
+
+  /** The same with the entries that are no models beside those that are. */
+  async survey(place: string): Promise<RepositoryListing> {
     const url = parseModelUrl(place);
     if (url.scheme !== "s3")
       throw usageError(
@@ -76,6 +98,10 @@ export class RemoteModels {
       `s3://${url.bucket}/${prefix}`,
       new Map(objects.map(({ key, etag }) => [key.slice(prefix.length), etag])),
     );
+  }
+
+  #asking(): Asking {
+    return { env: this.#env, signal: this.#signal };
   }
 
   /** Nobody has listed what lies beside the object. S3 says 403 of absent ones to those who may not list the bucket. */
@@ -96,14 +122,14 @@ function configKeys(key: string): string[] {
   return [[...folders, "config.yaml"], ...above].map((segments) => segments.join("/"));
 }
 
-/** @throws {CommandError} a model has a name that no model can have */
-function newestVersions(origin: string, etags: ReadonlyMap<string, string>): RepositoryModel[] {
+function newestVersions(origin: string, etags: ReadonlyMap<string, string>): RepositoryListing {
   const newest = new Map<string, string>();
+  const misnamed = new Set<string>();
   for (const key of etags.keys()) {
     const [, name = "", version = ""] = /^([^/]+)\/(\d+)\/model\.onnx$/.exec(key) ?? [];
     if (version === "" || Number(version) < Number(newest.get(name) ?? 0)) continue;
-    if (!isName(name)) throw new CommandError(`${origin}${name}: names have letters, digits, "-" and "_" only`);
-    newest.set(name, version);
+    if (isName(name)) newest.set(name, version);
+    else misnamed.add(name);
   }
   const models = [...newest].map(([name, version]): RepositoryModel => {
     const file = `${name}/${version}/model.onnx`;
@@ -111,5 +137,10 @@ function newestVersions(origin: string, etags: ReadonlyMap<string, string>): Rep
     const tag = [version, etags.get(file), config, config === undefined ? "" : etags.get(config)].join(" ");
     return { name, version, path: `${origin}${file}`, config: config === undefined ? null : `${origin}${config}`, tag };
   });
-  return models.sort((a, b) => (a.name < b.name ? -1 : 1));
+  const fault = (name: string): Error =>
+    new CommandError(`${origin}${name}: names have letters, digits, "-" and "_" only`);
+  return {
+    models: models.sort((a, b) => (a.name < b.name ? -1 : 1)),
+    faulty: [...misnamed].map((name) => ({ name, fault: fault(name) })),
+  };
 }

@@ -36,6 +36,49 @@ test("a list without an end is given up after so many pages", async () => {
   expect(s3.asked[1]?.url).toMatch(/^\/base\/models\/\?.*prefix=live%2F&continuation-token=a%2Bb%2Fc%3D$/);
 });
 
+test("a list that breaks off is no list of all models", async () => {
+  const page = "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>";
+  const models = await bucketOf((_, response) => void response.end(page));
+  await expect(models.list("s3://models/live")).rejects.toThrow(/breaks its list off/);
+});
+
+test("credentials that are denied, and those without a readable end, are asked for anew", async () => {
+  const env = { AWS_ACCESS_KEY_ID: "" };
+  let keys = 0;
+  const container = await Listener.start(
+    (_, response) =>
+      void response.end(
+        JSON.stringify({ AccessKeyId: `K${++keys}`, SecretAccessKey: "B", ...(keys > 2 && { Expiration: "soon" }) }),
+      ),
+  );
+  const models = await bucketOf(
+    ({ headers }, response) =>
+      void response.writeHead(headers.authorization?.includes("K1/") === true ? 403 : 200, {}).end("a model"),
+    { ...env, AWS_CONTAINER_CREDENTIALS_FULL_URI: container.url },
+  );
+  const text = (): Promise<string> => models.text("s3://models/config.yaml");
+  await expect(text()).rejects.toThrow(/access denied \(403\)/);
+  for (let i = 0; i < 2; i++) expect(await text()).toBe("a model");
+  expect(keys).toBe(2); // those without an end are kept
+  const other = await bucketOf((_, response) => void response.end("a model"), {
+    ...env,
+    AWS_CONTAINER_CREDENTIALS_FULL_URI: container.url,
+  });
+  for (let i = 0; i < 2; i++) await other.text("s3://models/config.yaml");
+  expect(keys).toBe(4);
+  container.stop();
+});
+
+test("a misnamed model stands beside those that can be taken", async () => {
+  const contents = ["live/a b/1/model.onnx", "live/good/1/model.onnx"]
+    .map((key) => `<Contents><Key>${key}</Key><ETag>1</ETag></Contents>`)
+    .join("");
+  const models = await bucketOf((_, response) => void response.end(`<ListBucketResult>${contents}</ListBucketResult>`));
+  const { models: good, faulty } = await models.survey("s3://models/live");
+  expect([good.map(({ name }) => name), faulty.map(({ name }) => name)]).toEqual([["good"], ["a b"]]);
+  await expect(models.list("s3://models/live")).rejects.toThrow(/live\/a b: names have letters/);
+});
+
 test("keys that are others' once they stand in a URL are no models", async () => {
   const keys = ["live/../1/model.onnx", "live/a/1/../model.onnx", "live/good/1/model.onnx", "live/%2E%2E/1/model.onnx"];
   const contents = keys.map((key) => `<Contents><Key>${key}</Key><ETag>&quot;1&quot;</ETag></Contents>`).join("");

@@ -20,27 +20,32 @@ export interface S3Object {
 const PAGES_MAX = 100;
 /** Credentials that end sooner are asked for anew. */
 const REFRESH_MS = 300_000;
+/** A machine that has none for now may get some, and asking costs a second where there is no answer. */
+const NONE_HELD_MS = 60_000;
 
 /** Buckets as one process reads them: its credentials are kept until they end. */
 export class S3Source {
   readonly #env: NodeJS.ProcessEnv;
   readonly #cache: BlobCache;
-  #held: { readonly credentials: AwsCredentials | undefined } | undefined;
+  readonly #signal: AbortSignal | undefined;
+  #held: { readonly credentials: AwsCredentials | undefined; readonly untilMs: number } | undefined;
 
-  constructor(cache: BlobCache, env: NodeJS.ProcessEnv = process.env) {
+  constructor(cache: BlobCache, env: NodeJS.ProcessEnv = process.env, signal?: AbortSignal) {
     this.#cache = cache;
     this.#env = env;
+    this.#signal = signal;
   }
 
   async file(url: S3Url): Promise<FetchedFile> {
     const headers = { "x-amz-checksum-mode": "ENABLED" };
     const get = await this.#get(url, { key: url.key, headers });
-    return fetchFile({ get, sha256: url.sha256, declared, refusal: this.#refusalOf(url), cache: this.#cache });
+    return fetchFile({ get, sha256: url.sha256, declared, refusal: this.#refusalOf(url, get), cache: this.#cache });
   }
 
   /** @param absent - the statuses for which it returns undefined; otherwise a missing object is an error */
   async text(url: S3Url, absent: readonly number[] = []): Promise<string | undefined> {
-    return fetchText(await this.#get(url, { key: url.key }), this.#refusalOf(url), absent);
+    const get = await this.#get(url, { key: url.key });
+    return fetchText(get, this.#refusalOf(url, get), absent);
   }
 
   /** All objects below the prefix that `url` has as its key. */
@@ -54,11 +59,13 @@ export class S3Source {
         key: "",
         query: { ...query, ...(after !== "" && { "continuation-token": after }) },
       });
-      const text = (await fetchText(get, this.#refusalOf(url))) ?? "";
+      const text = (await fetchText(get, this.#refusalOf(url, get))) ?? "";
       if (!text.includes("<ListBucketResult")) throw new CommandError(`${url.label}: ${get.url.host} speaks no S3`);
       for (const [, entry = ""] of text.matchAll(/<Contents>(.*?)<\/Contents>/gs))
         found.push({ key: decoded(fieldOf(entry, "Key")), etag: fieldOf(entry, "ETag") });
       after = fieldOf(text, "NextContinuationToken");
+      if (after === "" && fieldOf(text, "IsTruncated") === "true")
+        throw new CommandError(`${url.label}: ${get.url.host} breaks its list off, without saying how it goes on`);
       if (after === "") return found.filter(({ key }) => isPlainKey(key));
     }
     throw new CommandError(`${url.label} has over ${PAGES_MAX},000 objects: give a prefix that has models only`);
@@ -83,20 +90,26 @@ export class S3Source {
       .map(([name, value]) => `${name}=${encoded(value)}`)
       .join("&");
     const credentials = await this.#credentials();
-    if (credentials === undefined) return { url, label, headers, redirectsMax: 0 };
+    const common = { label, redirectsMax: 0, signal: this.#signal };
+    if (credentials === undefined) return { ...common, url, headers };
     const { accessKeyId, secretAccessKey, sessionToken } = credentials;
     const signer = new AwsV4Signer({
       ...{ method: "GET", url: url.href, headers: { ...headers }, service: "s3", region },
       ...{ accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) },
     });
     const signed = await signer.sign();
-    return { url: signed.url, label, secrets: Object.fromEntries(signed.headers), redirectsMax: 0 };
+    return { ...common, url: signed.url, secrets: Object.fromEntries(signed.headers) };
   }
 
   async #credentials(): Promise<AwsCredentials | undefined> {
-    const isOver = (this.#held?.credentials?.expiresMs ?? Infinity) - Date.now() < REFRESH_MS;
-    if (this.#held === undefined || isOver) this.#held = { credentials: await awsCredentials(this.#env) };
-    return this.#held.credentials;
+    const held = this.#held;
+    if (held !== undefined && Date.now() < held.untilMs) return held.credentials;
+    const credentials = await awsCredentials(this.#env);
+    // An end that is no date is NaN, and nothing is earlier than that.
+    const untilMs =
+      credentials === undefined ? Date.now() + NONE_HELD_MS : (credentials.expiresMs ?? Infinity) - REFRESH_MS;
+    this.#held = { credentials, untilMs };
+    return credentials;
   }
 
   async #endpoint(): Promise<URL | undefined> {
@@ -107,7 +120,7 @@ export class S3Source {
     throw usageError(`AWS_ENDPOINT_URL=${text}: the address of a server, such as https://minio.example:9000`);
   }
 
-  #refusalOf({ bucket, label }: S3Url): FileAsked["refusal"] {
+  #refusalOf({ bucket, label }: S3Url, { secrets }: Pick<HttpGet, "secrets">): FileAsked["refusal"] {
     return (status, { headers, text }) => {
       const code = fieldOf(text, "Code");
       const region = headers.get("x-amz-bucket-region") ?? fieldOf(text, "Region");
@@ -118,9 +131,11 @@ export class S3Source {
       if (status === 404) return new CommandError(`${label}: the bucket has no such object`);
       if (region !== "" && [301, 307, 400].includes(status))
         return new CommandError(`${label}: the bucket is in another region: set AWS_REGION=${region}`);
-      if (status !== 401 && status !== 403)
-        return new CommandError(`${label}: S3 answered HTTP ${status} ${code}`.trimEnd());
-      if (this.#held?.credentials === undefined)
+      const isDenied = status === 401 || status === 403 || /^(ExpiredToken|InvalidToken)$/.test(code);
+      // They may have been replaced where they come from.
+      if (isDenied) this.#held = undefined;
+      if (!isDenied) return new CommandError(`${label}: S3 answered HTTP ${status} ${code}`.trimEnd());
+      if (secrets === undefined)
         return new CommandError(
           `${label}: access denied, and no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE`,
         );

@@ -11,9 +11,16 @@ export interface PushedLayer {
   readonly mediaType?: string;
 }
 
+interface Tokens {
+  number: number;
+  /** Requests that the present one is taken for. */
+  left: number;
+}
+
 export class TestRegistry {
   readonly front: Listener;
   readonly blobs: Listener;
+  readonly #tokens: Tokens;
   readonly #manifests: Map<string, string>;
   readonly #contents: Map<string, Uint8Array>;
 
@@ -21,8 +28,10 @@ export class TestRegistry {
     parts: Pick<TestRegistry, "front" | "blobs"> & {
       manifests: Map<string, string>;
       contents: Map<string, Uint8Array>;
+      tokens: Tokens;
     },
   ) {
+    this.#tokens = parts.tokens;
     this.front = parts.front;
     this.blobs = parts.blobs;
     this.#manifests = parts.manifests;
@@ -36,8 +45,11 @@ export class TestRegistry {
       const content = contents.get(url.slice(1));
       response.writeHead(content === undefined ? 404 : 200).end(content);
     });
-    const front = await Listener.start(answerOf({ isClosed, manifests, blobs: () => blobs.url, own: () => front.url }));
-    return new TestRegistry({ front, blobs, manifests, contents });
+    const tokens: Tokens = { number: 1, left: Infinity };
+    const front = await Listener.start(
+      answerOf({ isClosed, tokens, manifests, blobs: () => blobs.url, own: () => front.url }),
+    );
+    return new TestRegistry({ front, blobs, manifests, contents, tokens });
   }
 
   /** `localhost:port` */
@@ -68,6 +80,11 @@ export class TestRegistry {
     this.#contents.set(digestOf(bytes), other);
   }
 
+  /** Takes the token that is given out for so many requests only, and the next one from then on. */
+  endTokenAfter(requests: number): void {
+    this.#tokens.left = requests;
+  }
+
   stop(): void {
     this.front.stop();
     this.blobs.stop();
@@ -78,6 +95,7 @@ const digestOf = (bytes: Uint8Array): string => `sha256:${createHash("sha256").u
 
 function answerOf(parts: {
   readonly isClosed: boolean;
+  readonly tokens: Tokens;
   readonly manifests: ReadonlyMap<string, string>;
   readonly blobs: () => string;
   readonly own: () => string;
@@ -88,11 +106,14 @@ function answerOf(parts: {
       const isKnown = headers.authorization === `Basic ${Buffer.from(USER).toString("base64")}`;
       const isFull =
         searchParams.get("service") === "test" && /^repository:.+:pull$/.test(searchParams.get("scope") ?? "");
-      response.writeHead(isKnown && isFull ? 200 : 401).end(JSON.stringify({ token: "bearer-token" }));
+      response.writeHead(isKnown && isFull ? 200 : 401).end(JSON.stringify({ token: `bearer-${parts.tokens.number}` }));
       return;
     }
     const [, repository = "", kind, reference = ""] = /^\/v2\/(.+)\/(manifests|blobs)\/([^/]+)$/.exec(pathname) ?? [];
-    if (parts.isClosed && headers.authorization !== "Bearer bearer-token") {
+    const { tokens } = parts;
+    const isIn = headers.authorization === `Bearer bearer-${tokens.number}`;
+    if (isIn && --tokens.left === 0) Object.assign(tokens, { number: tokens.number + 1, left: Infinity });
+    if (parts.isClosed && !isIn) {
       const challenge = `Bearer realm="${parts.own()}/token",service="test",scope="repository:${repository}:pull"`;
       response.writeHead(401, { "www-authenticate": challenge }).end();
     } else if (kind === "blobs") response.writeHead(307, { location: `${parts.blobs()}/${reference}` }).end();
