@@ -9,7 +9,7 @@ import type { ModelConfig } from "@tutti/onnx-tools";
 import { isName } from "@tutti/protocol";
 import { parse } from "yaml";
 import { CommandError } from "../failure.ts";
-import { RemoteModels, type RepositoryModel } from "../sources/remote-models.ts";
+import { RemoteModels, type RepositoryListing, type RepositoryModel, modelsOf } from "../sources/remote-models.ts";
 import { isModelUrl, parseModelUrl, pathIn } from "../sources/model-url.ts";
 import { desiredModel, parseFileConfig } from "./desired-model.ts";
 
@@ -63,24 +63,35 @@ async function readLocal({
 
 async function readConfig(place: string, remote?: RemoteModels): Promise<ReadConfig> {
   const text = isModelUrl(place) ? remote!.text(place) : readText(place);
-  return { text: await text, origin: place };
+  return { text: await text, origin: shown(place) };
 }
 
 /**
  * Lists the models of a folder or of a prefix, each with its newest version. One of another shape is an error that
  * names it.
  */
-export async function listRepository(place: string, remote?: RemoteModels): Promise<RepositoryModel[]> {
-  return isModelUrl(place) ? (remote ?? new RemoteModels()).list(place) : listFolder(place);
+export async function listRepository(place: string, remote?: RemoteModels): Promise<readonly RepositoryModel[]> {
+  return modelsOf(await surveyRepository(place, remote));
 }
 
-async function listFolder(directory: string): Promise<RepositoryModel[]> {
+/** The same with the entries of another shape beside those that are models. */
+export async function surveyRepository(place: string, remote = new RemoteModels()): Promise<RepositoryListing> {
+  return isModelUrl(place) ? remote.survey(place) : surveyFolder(place);
+}
+
+async function surveyFolder(directory: string): Promise<RepositoryListing> {
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: Error) => {
     throw new CommandError(`--models ${directory}: ${error.message}`);
   });
   const folders = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
-  const models = await Promise.all(folders.map((folder) => newestVersion(directory, folder.name)));
-  return models.sort((a, b) => (a.name < b.name ? -1 : 1));
+  const names = folders.map(({ name }) => name).sort();
+  const found = await Promise.allSettled(names.map((name) => newestVersion(directory, name)));
+  return {
+    models: found.flatMap((one) => (one.status === "fulfilled" ? [one.value] : [])),
+    faulty: found.flatMap((one, i) =>
+      one.status === "rejected" ? [{ name: names[i]!, fault: one.reason as Error }] : [],
+    ),
+  };
 }
 
 async function newestVersion(directory: string, name: string): Promise<RepositoryModel> {
@@ -113,6 +124,9 @@ async function configBeside(path: string): Promise<string | undefined> {
   return undefined;
 }
 
+/** A URL's query may be a signature. */
+const shown = (place: string): string => (isModelUrl(place) ? parseModelUrl(place).label : place);
+
 /** `mlp` for `models/mlp.onnx` and for `models/mlp/1/model.onnx`; invalid characters become `-`. */
 function nameOf(place: string): string {
   const path = isModelUrl(place) ? pathIn(parseModelUrl(place)) : place;
@@ -121,7 +135,7 @@ function nameOf(place: string): string {
   const base = inRepository ? basename(dirname(folder)) : basename(path, extname(path));
   const name = base.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^[-_]+/, "");
   if (isName(name)) return name;
-  throw new CommandError(`no name can be made from ${place}: give one with --name`);
+  throw new CommandError(`no name can be made from ${shown(place)}: give one with --name`);
 }
 
 async function readOr(path: string, otherwise: string): Promise<Uint8Array> {

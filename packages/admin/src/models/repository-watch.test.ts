@@ -15,20 +15,39 @@ const model = (name: string, tag: string): RepositoryModel => ({
 class Scene {
   listed: readonly RepositoryModel[] | Error;
   readonly faults = new Map<string, Error>();
+  /** Faults of the cluster's state. */
+  readonly refusals = new Map<string, Error>();
+  readonly misshapen = new Map<string, Error>();
   readonly done: string[] = [];
-  readonly watch: RepositoryWatch;
+  readonly watch: RepositoryWatch<string>;
 
   constructor(served: readonly RepositoryModel[]) {
     this.listed = served;
     this.watch = new RepositoryWatch(
       {
-        list: () => (this.listed instanceof Error ? Promise.reject(this.listed) : Promise.resolve(this.listed)),
-        serve: ({ name, tag }) => {
+        list: async () => {
+          if (this.listed instanceof Error) throw this.listed;
+          const faulty = [...this.misshapen].map(([name, fault]) => ({ name, fault }));
+          return Promise.resolve({ models: this.listed, faulty });
+        },
+        admit: async (name) => {
+          const refusal = this.refusals.get(name);
+          if (refusal !== undefined) throw refusal;
+          return Promise.resolve();
+        },
+        read: ({ name, tag }) => {
           const fault = this.faults.get(name);
-          this.done.push(`${name} ${tag}${fault === undefined ? "" : " fails"}`);
-          return fault === undefined ? Promise.resolve() : Promise.reject(fault);
+          if (fault === undefined) return Promise.resolve(`${name} ${tag}`);
+          this.done.push(`${name} ${tag} fails`);
+          return Promise.reject(fault);
+        },
+        serve: (_, file) => {
+          this.done.push(file);
+          return Promise.resolve();
         },
         remove: (name) => {
+          const refusal = this.refusals.get(name);
+          if (refusal !== undefined) return Promise.reject(refusal);
           this.done.push(`-${name}`);
           return Promise.resolve(name !== "mlp");
         },
@@ -58,7 +77,7 @@ test("a repository that can't be listed changes nothing, and that is said once (
   const scene = new Scene([model("a", "1")]);
   const gone = new CommandError("s3://models: can't be reached", EXIT.unavailable);
   expect(await scene.look(gone)).toEqual([
-    "models-unreachable: s3://models: can't be reached. What is served stays as it is; tried again.",
+    "models-unreachable: s3://models: can't be reached. Until it can be read again, what is served stays as it is.",
   ]);
   expect(await scene.look(new CommandError("s3://models: access denied"))).toEqual([]);
   expect(await scene.look([model("a", "1")])).toEqual(["models-changed: The models' repository can be read again."]);
@@ -78,9 +97,54 @@ test("a faulty model is tried again when it changes, one that can't be reached a
 });
 
 test("only models that it has brought are taken back (WATCH-3)", async () => {
-  const scene = new Scene([]);
-  scene.faults.set("mlp", new CommandError("served from elsewhere"));
-  await scene.look([model("mlp", "1")]);
-  expect(await scene.look([])).toEqual(["-mlp"]); // and nothing is said
+  const scene = new Scene([model("mlp", "1")]);
+  expect(await scene.look([model("a", "1")])).toEqual(["a 1", "-mlp"]); // and nothing is said
+  expect(await scene.look()).toEqual([]);
+});
+
+test("a repository that has lost all its models at once unloads none of them (WATCH-1)", async () => {
+  const scene = new Scene([model("a", "1"), model("b", "1")]);
+  expect(await scene.look([])).toEqual([expect.stringMatching(/^models-unreachable: .* has no models any more/)]);
   expect(await scene.look([])).toEqual([]);
+  expect(await scene.look([model("a", "1")])).toEqual([
+    ...["models-changed: The models' repository can be read again.", "-b"],
+    "models-changed: b: gone from the repository, and unloaded",
+  ]);
+});
+
+test("a model that the cluster's state keeps away is tried at each look, and taken once that is over (WATCH-2)", async () => {
+  const scene = new Scene([]);
+  scene.refusals.set("a", new CommandError("served from elsewhere"));
+  expect(await scene.look([model("a", "1")])).toEqual(["models-faulty: a is not taken over: served from elsewhere"]);
+  expect(await scene.look()).toEqual([]);
+  scene.refusals.clear();
+  expect(await scene.look()).toEqual(["a 1"]);
+});
+
+test("one entry that is no model is said once, and keeps no other one away", async () => {
+  const scene = new Scene([model("b", "1")]);
+  scene.misshapen.set("b", new CommandError("no version"));
+  expect(await scene.look([model("a", "1")])).toEqual(["models-faulty: b is not taken over: no version", "a 1"]);
+  expect(await scene.look()).toEqual([]); // and what was served as b stays
+});
+
+test("a model that requests need stays although it is gone, and goes when they don't", async () => {
+  const scene = new Scene([model("a", "1"), model("b", "1")]);
+  scene.refusals.set("b", new CommandError("it is the default"));
+  expect(await scene.look([model("a", "1")])).toEqual([
+    "models-faulty: b is gone from the repository, and stays: it is the default",
+  ]);
+  expect(await scene.look()).toEqual([]);
+  scene.refusals.clear();
+  expect(await scene.look()).toEqual(["-b", "models-changed: b: gone from the repository, and unloaded"]);
+});
+
+test("nothing is said of what the end of the program broke off", async () => {
+  const scene = new Scene([]);
+  const ending = new AbortController();
+  scene.faults.set("a", new Error("aborted"));
+  scene.listed = [model("a", "1"), model("b", "1")];
+  ending.abort();
+  await scene.watch.look(ending.signal);
+  expect(scene.done).toEqual(["a 1 fails"]);
 });

@@ -225,7 +225,7 @@ async function serve(serving: Serving): Promise<void> {
     globalThis.gc?.();
     const watching = watchStatus(connections, announcer);
     const advice = followAdvice(connections, serving.scaling) ?? followLoads(connections, serving.divider);
-    const models = followModels(connections, serving);
+    const models = followModels(connections, serving, listed);
     if (options.onceReady !== undefined) await runOnce(options.onceReady, nats, options);
     else await once(stop.signal, "abort");
     watching.stop();
@@ -301,9 +301,11 @@ function watchStatus({ control }: NatsConnection, announcer: Announcer): { stop(
 function followModels(
   { store }: NatsConnection,
   { options: { models: place, modelsPoll: every }, repository: served, announcer }: Serving,
+  listed: readonly ListedModel[],
 ): ModelWatch | undefined {
   if (place === undefined || every === undefined) return undefined;
-  return watchModels(store, { place, every, served, servedMs: SERVED_MS, announcer });
+  const specs = listed.map(({ spec }) => spec);
+  return watchModels(store, { place, every, served, specs, servedMs: SERVED_MS, announcer });
 }
 
 function followAdvice(
