@@ -128,7 +128,10 @@ async function readModels(path: string, options: LoadCommandOptions): Promise<Lo
     throw usageError("--name and --version are of one model: give the path of its file");
   const models = await listRepository(path, remote);
   if (models.length === 0) throw new CommandError(`${path} has no models: the layout is ${path}name/1/model.onnx`);
-  return Promise.all(models.map((model) => one(model.path, model)));
+  const loadable: LoadableModel[] = [];
+  // One after the other: each may have gigabytes to come over the network.
+  for (const model of models) loadable.push(await one(model.path, model));
+  return loadable;
 }
 
 /** A folder, or a prefix of a bucket. */
