@@ -78,12 +78,14 @@ test("figures of requests count no job, and those of jobs no request", () => {
     figuresOf(cluster, role),
   );
   const asked = jobs(cluster, 100);
+  const refused = jobs(cluster, 3, "nobody");
   const requests = cluster.load(MODEL.name, { rate: 100, duration: seconds(1), sloMs: 100 });
   cluster.run(seconds(2));
+  expect(outcomes(refused)).toEqual({ TUTTI_NOT_FOUND: 3 });
   expect(outcomes([...asked, ...requests])).toEqual({ ok: 100 + requests.length });
   expect(ingress!.requests()).toMatchObject({ offered: requests.length, ok: requests.length, refused: 0 });
   expect(ingress!.jobs()).toMatchObject({ offered: 100, ok: 100, refused: 0 });
-  expect(ingress!.all()).toMatchObject({ requests: requests.length, ok: requests.length, jobs: 100, jobsOk: 100 });
+  expect(ingress!.all()).toMatchObject({ requests: requests.length, ok: requests.length, jobs: 103, jobsOk: 100 });
   expect(batcher!.requests()).toMatchObject({ arrivals: expect.any(Number) as number, items: requests.length });
   expect(batcher!.jobs()).toMatchObject({ arrivals: 100, items: 100, queued: 0, inFlight: 0 });
   expect(executor!.requests()!["computed"]).toBeGreaterThanOrEqual(requests.length);

@@ -52,23 +52,14 @@ export function checkRoom(
 ): void {
   const limit = pending.limitReached(account, bytes);
   if (limit === undefined) return;
-  const whose = isJob ? "and jobs, as" : `of "${app}" as`;
+  const [jobsOrRequests, owner] = isJob ? ["jobs", "all jobs"] : [`requests of "${app}"`, `"${app}"`];
   const text = {
     requestsMax: `this ingress holds ${pending.size} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
     bytesMax: `this ingress holds ${pending.bytes} bytes of inputs and takes no more for now (INGRESS_BYTES_MAX)`,
-    appRequestsMax: `this ingress holds as many ${whose} it takes of one application (APP_REQUESTS_MAX)`,
-    appBytesMax: `this ingress holds as many bytes of inputs of "${app}" as it takes of one application (APP_BYTES_MAX)`,
+    appRequestsMax: `this ingress holds as many ${jobsOrRequests} as it takes of one application (APP_REQUESTS_MAX)`,
+    appBytesMax: `this ingress holds as many bytes of inputs of ${owner} as it takes of one application (APP_BYTES_MAX)`,
   }[limit];
   throw new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
-}
-
-/**
- * Whether an answer may go to this reply subject. The server checks no permission on it, so a publisher could name
- * another's inbox: with application credentials (`app`), replies must lie below `_INBOX.<app>.`; with `any`
- * (development on loopback), below `_INBOX.`.
- */
-export function mayReply(scope: "app" | "any", app: string, reply: string): boolean {
-  return reply.startsWith(scope === "app" ? `_INBOX.${app}.` : "_INBOX.");
 }
 
 /** Returns the model if it serves. @throws {TuttiError} the reason otherwise, and what to do */

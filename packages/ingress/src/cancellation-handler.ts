@@ -1,7 +1,6 @@
 import type { Delivery } from "@tutti/ports/bus";
-import { REPLY_BYTES_MAX, TuttiError, isName } from "@tutti/protocol";
+import { REPLY_BYTES_MAX, TuttiError, isName, mayReply } from "@tutti/protocol";
 import { fnv1a } from "@tutti/wire";
-import { mayReply } from "./admission.ts";
 import type { PendingRequest } from "./pending-request.ts";
 
 export const cancelledError = (): TuttiError => new TuttiError("TUTTI_CANCELLED", "cancelled by its publisher");

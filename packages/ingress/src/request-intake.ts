@@ -2,7 +2,7 @@
 import type { Delivery } from "@tutti/ports/bus";
 import type { Clock } from "@tutti/ports/clock";
 import type { Decoded, Decoder } from "@tutti/ports/decode";
-import { HEADER, REQUEST_BYTES_MAX, TuttiError, threadOf } from "@tutti/protocol";
+import { HEADER, REQUEST_BYTES_MAX, TuttiError, mayReply, threadOf } from "@tutti/protocol";
 import { type Logger, type Tracer, formatTraceparent } from "@tutti/ports/telemetry";
 import { type Micros, jobThreadOf } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
@@ -14,16 +14,7 @@ import {
   reserve,
   NOBODY,
 } from "@tutti/actors/runtime";
-import {
-  checkFeasible,
-  checkNames,
-  checkRoom,
-  checkSize,
-  checkWanted,
-  mayReply,
-  readSubject,
-  tooLarge,
-} from "./admission.ts";
+import { checkFeasible, checkNames, checkRoom, checkSize, checkWanted, readSubject, tooLarge } from "./admission.ts";
 import type { Answers } from "./answers.ts";
 import { type CancellationHandler, cancelledError } from "./cancellation-handler.ts";
 import { PendingRequest } from "./pending-request.ts";
@@ -133,9 +124,10 @@ export class RequestIntake {
   /** @throws {TuttiError} why it is refused */
   #admit(request: PendingRequest, source: RequestSource): void {
     const { target } = request;
+    if (source.isJob) this.#markJob(request);
     const { model, isVersioned } = this.#options.versions.resolve({ target, version: source.version, id: source.id });
     request.model = model;
-    if (source.isJob) this.#admitJob(request);
+    if (request.isJob) this.#options.takesJobs(model);
     request.isVersioned = isVersioned;
     if (isVersioned) request.span?.set({ "tutti.version": model.spec.version });
     request.priority = source.priority();
@@ -151,13 +143,11 @@ export class RequestIntake {
     this.#read(request, source);
   }
 
-  /** @throws {TuttiError} NOT_READY */
-  #admitJob(request: PendingRequest): void {
-    const { figures, takesJobs } = this.#options;
+  /** Comes before anything refuses it: no figure of requests counts a job. */
+  #markJob(request: PendingRequest): void {
     request.isJob = true;
-    figures.requests--;
+    this.#options.figures.requests--;
     request.span?.set({ "tutti.job": true });
-    takesJobs(request.model);
   }
 
   /** @throws {TuttiError} OVERLOADED, or the fault of a decoder */

@@ -28,7 +28,7 @@ import type { ArrivalOrder } from "./arrival-order.ts";
 import type { BatcherConfig } from "./batcher.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { dynamicOf, variationOf } from "./dynamic-models.ts";
-import { jobRunMaxBeside } from "./job-bounds.ts";
+import { jobRunMaxBeside, leastSlack } from "./job-bounds.ts";
 import type { SampleSelector } from "./sample-selector.ts";
 import { shareRulesOf } from "./quota-publisher.ts";
 import { PASSING_TAKES } from "./ownership/model-migration.ts";
@@ -126,25 +126,34 @@ export class ModelThreads {
     const unfit = unfitOf(model?.status);
     const begin = { spec, bucket, profile, dynamic: undefined, unfit, term, seed, isForJobs: true };
     const entry = this.#startThread(begin);
-    this.#boundJobs(entry);
+    this.#boundJobs(entry, this.#leastSlackIn(entry.subCluster));
     return entry;
   }
 
   /** Bounds the runs of all jobs by the models beside them, which come and go. */
   boundAllJobs(): void {
-    for (const entry of this.#options.threads.values()) if (entry.isForJobs) this.#boundJobs(entry);
+    const slacks = new Map<string | undefined, number>();
+    for (const entry of this.#options.threads.values()) {
+      if (!entry.isForJobs) continue;
+      const slack = slacks.get(entry.subCluster) ?? this.#leastSlackIn(entry.subCluster);
+      slacks.set(entry.subCluster, slack);
+      this.#boundJobs(entry, slack);
+    }
   }
 
-  #boundJobs(entry: ThreadEntry): void {
-    const { catalog, router, step, clock } = this.#options;
+  #leastSlackIn(subCluster: string | undefined): number {
+    const { catalog, router } = this.#options;
+    const isBeside = ({ spec, status }: CatalogModel): boolean =>
+      status?.state === "ready" && router.placement.subClusterOf(spec.number) === subCluster;
+    return leastSlack([...catalog().models()].filter(isBeside));
+  }
+
+  #boundJobs(entry: ThreadEntry, slack: number): void {
+    const { catalog, step, clock } = this.#options;
     const model = catalog().ofThread(entry.id);
     const whole = model && this.#profileOf(model, entry.bucket);
     if (whole === undefined) return;
-    const beside = [...catalog().models()].filter(
-      ({ spec, status }) =>
-        status?.state === "ready" && router.placement.subClusterOf(spec.number) === entry.subCluster,
-    );
-    const profile = profileOfJobs(whole, jobRunMaxBeside(beside, entry.core));
+    const profile = profileOfJobs(whole, jobRunMaxBeside(slack, entry.core));
     entry.isTooLong = profile === undefined;
     // Those that are queued already run one by one.
     const event = { profile: profile ?? profileOfJobs(whole, whole.latency(1))!, unfit: unfitOf(model?.status) };
