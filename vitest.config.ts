@@ -2,7 +2,10 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
-/** Suites that measure, or start a whole system: their files run one after the other. */
+/**
+ * Suites whose files run one after the other: they measure, or load the machine by themselves. Files of e2e run two at
+ * a time, since most of their time is waiting; what they measure has the room that a busy machine needs.
+ */
 const alone = new Set(["attack", "containers", "bench", "release", "soak"]);
 
 const folder = join(import.meta.dirname, "test");

@@ -7,8 +7,7 @@ export type Suite =
   | { readonly kind: "vitest"; readonly name: string; readonly group: string };
 
 /**
- * Order of the suites. Cheap and telling ones come first; those that start whole systems or measure come last, when
- * nothing else runs.
+ * Order of the suites. Cheap and telling ones come first; those that start whole systems or measure come last.
  */
 const firstOnes = ["boundaries", "unit", "setup", "golden", "simulation"];
 const lastOnes = ["conformance", "containers", "attack", "soak", "release", "e2e", "bench"];
