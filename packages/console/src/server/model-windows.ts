@@ -17,6 +17,12 @@ const SILENT_AFTER: Micros = seconds(5);
 
 type Rows = NonNullable<StatsReported["perThread"]>;
 type Figures = Rows[number]["figures"];
+interface Reporter {
+  readonly role: "ingress" | "batcher";
+  readonly reports: KeptReport[];
+  /** By this process' clock: the reporter's may be wrong by more than an actor may be silent. */
+  heardAt: Instant;
+}
 interface KeptReport {
   readonly at: Instant;
   readonly rows: Rows;
@@ -41,15 +47,16 @@ const REFUSED = "refused.TUTTI_";
 const NO_FIGURES: Figures = {};
 
 export class ModelWindows {
-  readonly #reporters = new Map<ActorKey, { readonly role: "ingress" | "batcher"; readonly reports: KeptReport[] }>();
+  readonly #reporters = new Map<ActorKey, Reporter>();
   #models: Map<number, ModelWindow> | undefined;
 
-  hear({ key, role, at, perThread = [] }: StatsReported): void {
+  hear({ key, role, at, perThread = [] }: StatsReported, heardAt: Instant): void {
     if (role !== "ingress" && role !== "batcher") return;
     const known = this.#reporters.get(key);
     if (known === undefined && this.#reporters.size >= REPORTERS_MAX) return;
     const reports = known?.reports ?? [];
-    if (known === undefined) this.#reporters.set(key, { role, reports });
+    if (known === undefined) this.#reporters.set(key, { role, reports, heardAt });
+    else known.heardAt = heardAt;
     reports.push({ at, rows: perThread });
     // The first report is at the window's beginning or just before: rates cover the whole of it.
     while (reports.length > REPORTS_KEPT_MAX || (reports.length > 1 && between(reports[1]!.at, at) >= WINDOW))
@@ -59,8 +66,8 @@ export class ModelWindows {
 
   /** Figures by the model's number. */
   figures(now: Instant): ReadonlyMap<number, ModelWindow> {
-    for (const [key, { reports }] of this.#reporters)
-      if (between(reports.at(-1)!.at, now) > SILENT_AFTER) {
+    for (const [key, { heardAt }] of this.#reporters)
+      if (between(heardAt, now) > SILENT_AFTER) {
         this.#reporters.delete(key);
         this.#models = undefined;
       }

@@ -87,7 +87,7 @@ export class Console {
   /** @returns false when a part of the report is malformed (T8) */
   hear(stats: StatsReported): boolean {
     const isHeard = this.record.hear(stats) && this.#refusals.hear(stats);
-    this.#windows.hear(stats);
+    this.#windows.hear(stats, this.#options.now());
     this.#note();
     return isHeard && (this.#feed.size === 0 || this.#ended.hear(stats));
   }
