@@ -178,10 +178,13 @@ async function historyOf(): Promise<FeedHistory> {
   let text = "";
   for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
     text += chunk;
-    const found = /event: history\ndata: (.*)\n/.exec(text);
-    if (found === null) continue;
+    if (!text.includes("event: state\n")) continue;
     stop.abort();
-    return JSON.parse(found[1]!) as FeedHistory;
+    const dataOf = (name: string): string[] =>
+      [...text.matchAll(new RegExp(`event: ${name}\\ndata: (.*)\\n`, "g"))].map(([, data]) => data!);
+    const { at } = JSON.parse(dataOf("history")[0]!) as FeedHistory;
+    const models = dataOf("historyModel").map((data) => JSON.parse(data) as FeedHistory["models"][number]);
+    return { at, models };
   }
   throw new Error("the feed ended before it had a history");
 }

@@ -6,7 +6,9 @@ import type { FeedEvents } from "../src/feed.ts";
 import type { LiveStore } from "./live-store.ts";
 import { ServerEvents } from "./server-events.ts";
 
-const NAMES: ReadonlySet<string> = new Set(["hello", "history", "state", "batches", "refusals", "plan", "operation"]);
+const NAMES: ReadonlySet<string> = new Set<keyof FeedEvents>([
+  ...(["hello", "history", "historyModel", "state", "batches", "refusals", "plan", "operation"] as const),
+]);
 const AGAIN_MS = 1_000;
 /** Pause after a refusal, such as too many pages. */
 const REFUSED_AGAIN_MS = 5_000;

@@ -34,7 +34,9 @@ test("a page that opens has the gateway's history, and goes on with its own", ()
   for (let s = 1; s <= 20; s++) past.note(s, [model("a", { queue: s })]);
   const store = new LiveStore();
   store.apply("state", state(3_000, [model("old")]), 0);
-  store.apply("history", JSON.parse(JSON.stringify(past.toFeed())), 0);
+  const { at, models } = JSON.parse(JSON.stringify(past.toFeed())) as FeedEvents["history"];
+  store.apply("history", { at, models: [] }, 0);
+  for (const one of models) store.apply("historyModel", one, 0);
   store.apply("state", state(20_900, [model("a", { queue: 99 })]), 0);
   store.apply("state", state(21_100, [model("a", { queue: 21 }), model("b")]), 0);
   expect(store.history.at).toEqual([...past.at, 21]);

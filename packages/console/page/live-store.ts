@@ -83,6 +83,9 @@ export class LiveStore {
       case "history":
         this.history.restore(value as FeedHistory);
         break;
+      case "historyModel":
+        this.history.restoreModel(value as FeedEvents["historyModel"]);
+        break;
       case "state":
         this.#onState(value as FeedState, nowMs);
         break;

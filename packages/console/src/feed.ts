@@ -12,8 +12,10 @@
 export interface FeedEvents {
   /** Sent once, first. */
   readonly hello: FeedHello;
-  /** Sent once, second: the points until now. A page adds those of `state`. */
+  /** Sent once, second: the times of the points until now. A page adds those of `state`. */
   readonly history: FeedHistory;
+  /** Sent once for each model, right behind: its points at those times. All of them in one event would be megabytes. */
+  readonly historyModel: FeedHistory["models"][number];
   /** The whole state, whenever a part of it changed; at most four times a second. */
   readonly state: FeedState;
   /** Batches that ended. */

@@ -24,6 +24,23 @@ test("history has a point a second, columns of one length, and gaps where a mode
   expect(history.models.get("b")!.queue).toEqual([null, 2]);
 });
 
+test("the busiest models are charted, however many idle ones were there before (HISTORY-1)", () => {
+  const history = new History();
+  const idle = (i: number): HistoryModel =>
+    model(`m${i}`, { ...{ good: 0, late: 0, refused: {}, queue: 0, batchMean: null, p99Ms: null } });
+  const models = Array.from({ length: HISTORY_MODELS_MAX + 2 }, (_, i) => idle(i));
+  history.note(1, models);
+  const last = models.length - 1;
+  const busy = (i: number): HistoryModel => model(`m${i}`);
+  history.note(2, [busy(last), ...models.slice(0, last)]);
+  expect(history.models.get(`m${last}`)).toMatchObject({ good: [null, 9] });
+  expect([history.models.has("m0"), history.models.size]).toEqual([false, HISTORY_MODELS_MAX]);
+  // One that had requests stays for as long as they are charted.
+  history.note(3, [busy(last - 1), ...models.slice(0, last - 1), idle(last)]);
+  expect([last, last - 1].map((i) => history.models.has(`m${i}`))).toEqual([true, true]);
+  for (const { good } of history.models.values()) expect(good).toHaveLength(3);
+});
+
 test("the history ends after fifteen minutes, and models that have gone leave it (HISTORY-1)", () => {
   const history = new History();
   history.note(0, [model("gone"), model("stays")]);

@@ -3,7 +3,7 @@
  * past; the page goes on with its own.
  *
  *   HISTORY-1. Bounded (T7): at most `HISTORY_POINTS_MAX` points and `HISTORY_MODELS_MAX` models; the oldest points go
- *              first, then models without any.
+ *              first, then models without any. A model that has requests takes the place of one that had none.
  */
 import type { FeedHistory, FeedModel } from "./feed.ts";
 
@@ -31,12 +31,13 @@ export class History {
   note(second: number, models: readonly HistoryModel[]): void {
     const last = this.at.at(-1);
     if (last !== undefined && last >= second) return;
-    for (const { name } of models) {
-      if (this.models.size >= HISTORY_MODELS_MAX) break;
-      if (!this.models.has(name)) this.models.set(name, emptyHistory(this.at.length));
+    const known = new Map(models.map((model) => [model.name, model]));
+    for (const model of models) {
+      if (this.models.has(model.name)) continue;
+      if (this.models.size >= HISTORY_MODELS_MAX && !(isBusy(model) && this.#dropIdle(known))) break;
+      this.models.set(model.name, emptyHistory(this.at.length));
     }
     this.at.push(second);
-    const known = new Map(models.map((model) => [model.name, model]));
     for (const [name, history] of this.models) add(history, known.get(name));
     if (this.at.length <= HISTORY_POINTS_MAX) return;
     this.at.shift();
@@ -49,24 +50,42 @@ export class History {
   /** Takes the place of what was kept. */
   restore({ at, models }: FeedHistory): void {
     this.at = [...at];
-    this.models = new Map(
-      models.map(({ name, ...columns }) => [
-        name,
-        {
-          slo: columns.slo,
-          ...(Object.fromEntries(HISTORY_COLUMNS.map((column) => [column, [...columns[column]]])) as Record<
-            Column,
-            (number | null)[]
-          >),
-        },
-      ]),
-    );
+    this.models.clear();
+    for (const model of models) this.restoreModel(model);
   }
 
+  /** Adds one model of the history that was restored, with a place for each of its points. */
+  restoreModel({ name, slo, ...columns }: FeedHistory["models"][number]): void {
+    if (columns.good.length === this.at.length) this.models.set(name, { slo, ...copied(columns) });
+  }
+
+  /** A copy: it may be sent while points are added. */
   toFeed(): FeedHistory {
-    return { at: this.at, models: [...this.models].map(([name, columns]) => ({ name, ...columns })) };
+    const models = [...this.models].map(([name, { slo, ...columns }]) => ({ name, slo, ...copied(columns) }));
+    return { at: [...this.at], models };
+  }
+
+  /** @returns whether there was a model without a request in the whole history, and with none now */
+  #dropIdle(known: ReadonlyMap<string, HistoryModel>): boolean {
+    for (const [name, history] of this.models) {
+      const now = known.get(name);
+      if (now !== undefined && isBusy(now)) continue;
+      // A share is known wherever anything was answered or refused.
+      if (history.goodShare.some((share) => share !== null) || history.queue.some((queued) => queued)) continue;
+      return this.models.delete(name);
+    }
+    return false;
   }
 }
+
+type Columns = Readonly<Record<Column, readonly (number | null)[]>>;
+const copied = (columns: Columns): Record<Column, (number | null)[]> => ({
+  ...{ good: [...columns.good], goodShare: [...columns.goodShare], queue: [...columns.queue] },
+  ...{ batch: [...columns.batch], target: [...columns.target], p99: [...columns.p99] },
+});
+
+const isBusy = ({ good, late, refused }: HistoryModel): boolean =>
+  (good ?? 0) + (late ?? 0) + Object.values(refused).reduce((sum, rate) => sum + rate, 0) > 0;
 
 const emptyHistory = (length: number): ModelHistory => ({
   ...(Object.fromEntries(

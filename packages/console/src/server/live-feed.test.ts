@@ -1,8 +1,9 @@
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
-import type { FeedBatches, FeedPlan, FeedState } from "../index.ts";
+import type { FeedBatches, FeedEvents, FeedPlan, FeedState } from "../index.ts";
 import { TuttiError } from "@tutti/protocol";
 import { expect, test } from "vitest";
+import { HISTORY_MODELS_MAX, HISTORY_POINTS_MAX, History } from "../history.ts";
 import { FEEDS_MAX, FEED_BACKLOG_MAX, LiveFeed } from "./live-feed.ts";
 
 /** A page's response that records what it receives. */
@@ -26,11 +27,10 @@ class Page extends EventEmitter {
     return names;
   }
 }
-const join = (feed: LiveFeed): Page => {
-  const page = new Page();
-  feed.join(page as unknown as ServerResponse);
+async function join(feed: LiveFeed, page = new Page()): Promise<Page> {
+  await feed.join(page as unknown as ServerResponse);
   return page;
-};
+}
 
 const STATE: FeedState = {
   at: 0,
@@ -53,11 +53,13 @@ function scene() {
     state: STATE,
     plan: PLAN as FeedPlan | undefined,
     batches: undefined as FeedBatches | undefined,
+    history: { at: [], models: [] } as FeedEvents["history"],
+    pasts: 0,
   };
   const feed = new LiveFeed({
     open: () => (it.opened++, { stop: () => void it.stopped++ }),
     hello: () => ({ cluster: "main", policies: [], restart: "closed", traces: false }),
-    history: () => ({ at: [], models: [] }),
+    history: () => (it.pasts++, it.history),
     state: () => (it.asked++, it.state),
     refusals: () => [],
     plan: () => it.plan,
@@ -70,10 +72,10 @@ function scene() {
   return { it, feed };
 }
 
-test("nothing is listened to and nothing computed before a page is open and after the last one has gone (LF1)", () => {
+test("nothing is listened to and nothing computed before a page is open and after the last one has gone (LF1)", async () => {
   const { it, feed } = scene();
   expect([it.opened, it.asked]).toEqual([0, 0]);
-  const [one, two] = [join(feed), join(feed)];
+  const [one, two] = [await join(feed), await join(feed)];
   expect(it.opened).toBe(1);
   one.emit("close");
   expect(it.stopped).toBe(0);
@@ -82,15 +84,15 @@ test("nothing is listened to and nothing computed before a page is open and afte
   const asked = it.asked;
   feed.tell("operation", { at: 0, what: "restart", text: "" });
   expect(it.asked).toBe(asked);
-  join(feed);
+  await join(feed);
   expect(it.opened).toBe(2);
   feed.close();
   expect(it.stopped).toBe(2);
 });
 
-test("a page is told the whole at first, and then what changed, once a tick at most (LF2)", () => {
+test("a page is told the whole at first, and then what changed, once a tick at most (LF2)", async () => {
   const { it, feed } = scene();
-  const page = join(feed);
+  const page = await join(feed);
   expect(page.take()).toEqual(["hello", "history", "state", "refusals", "plan"]);
   feed.tick();
   page.take();
@@ -111,9 +113,9 @@ test("a page is told the whole at first, and then what changed, once a tick at m
   feed.close();
 });
 
-test("a page that doesn't read misses events, and the others get them (LF2)", () => {
+test("a page that doesn't read misses events, and the others get them (LF2)", async () => {
   const { it, feed } = scene();
-  const [slow, quick] = [join(feed), join(feed)];
+  const [slow, quick] = [await join(feed), await join(feed)];
   feed.tick();
   slow.take();
   quick.take();
@@ -125,11 +127,65 @@ test("a page that doesn't read misses events, and the others get them (LF2)", ()
   expect([slow.ended, quick.ended]).toEqual([true, true]);
 });
 
-test("no more pages are open than the bound says, and one that closes makes room (LF2)", () => {
+test("no more pages are open than the bound says, and one that closes makes room (LF2)", async () => {
   const { feed } = scene();
-  const pages = Array.from({ length: FEEDS_MAX }, () => join(feed));
-  expect(() => join(feed)).toThrow(TuttiError);
+  const pages = await Promise.all(Array.from({ length: FEEDS_MAX }, () => join(feed)));
+  await expect(join(feed)).rejects.toThrow(TuttiError);
   pages[0]!.emit("close");
-  expect(join(feed).status).toBe(200);
+  expect((await join(feed)).status).toBe(200);
   feed.close();
+});
+
+/** The history of a large cluster, 2.4 MB. */
+function longHistory(): FeedEvents["history"] {
+  const history = new History();
+  const models = Array.from({ length: HISTORY_MODELS_MAX }, (_, i) => ({
+    ...{ name: `m${i}`, good: 1_234.5, late: 0.25, refused: {}, queue: 2.5, batchMean: 12.25, target: 16 },
+    ...{ p99Ms: 21.75, sloMs: 25 },
+  }));
+  for (let s = 1; s <= HISTORY_POINTS_MAX; s++) history.note(s, models);
+  return history.toFeed();
+}
+
+test("a long history is made once for pages that open together, and other work goes on meanwhile (LF3)", async () => {
+  const { it, feed } = scene();
+  it.history = longHistory();
+  let turns = 0;
+  let isOver = false;
+  const work = (): void => void (turns++, isOver || setImmediate(work));
+  work();
+  const [one, two] = await Promise.all([join(feed), join(feed)]);
+  isOver = true;
+  expect(turns).toBeGreaterThan(HISTORY_MODELS_MAX);
+  expect(it.pasts).toBe(1);
+  expect(one.text).toBe(two.text);
+  const page = new History();
+  for (const [, name, data = ""] of one.text.matchAll(/^event: (\w+)\ndata: (.*)$/gm)) {
+    if (name === "history") page.restore(JSON.parse(data) as FeedEvents["history"]);
+    if (name === "historyModel") page.restoreModel(JSON.parse(data) as FeedEvents["historyModel"]);
+  }
+  expect(page.toFeed()).toEqual(it.history);
+  feed.close();
+});
+
+test("a page that is slow to read its history is waited for, told no change before it has it, and may go (LF2)", async () => {
+  const { it, feed } = scene();
+  it.history = { at: [1], models: [] };
+  const slow = new Page();
+  slow.writableLength = FEED_BACKLOG_MAX + 1;
+  const [joined] = [join(feed, slow)];
+  await new Promise((resolve) => setImmediate(resolve));
+  feed.tick();
+  expect(slow.take()).toEqual(["hello", "history"]);
+  slow.writableLength = 0;
+  slow.emit("drain");
+  await joined;
+  expect(slow.take()).toEqual(["state", "refusals", "plan"]);
+  const gone = new Page();
+  gone.writableLength = FEED_BACKLOG_MAX + 1;
+  const left = join(feed, gone);
+  await new Promise((resolve) => setImmediate(resolve));
+  gone.emit("close");
+  await left;
+  expect(gone.take()).toEqual(["hello", "history"]);
 });

@@ -4,8 +4,11 @@
  *   LF1. No page, no work: the gateway subscribes on the bus, and makes rows, only while a page is open.
  *   LF2. Bounded (T7): at most `FEEDS_MAX` pages; all get the same bytes, four times a second at most and only changes;
  *        a slow page misses the events beyond its backlog.
+ *   LF3. The history of 64 models is 2.4 MB, 50 ms of work: it is made and sent a model at a time, since the gateway
+ *        serves requests on the same thread, and pages that open within a second share it.
  */
 import type { ServerResponse } from "node:http";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FeedBatches, FeedEvents } from "../index.ts";
 import { TuttiError } from "@tutti/protocol";
 
@@ -13,6 +16,8 @@ export const FEEDS_MAX = 16;
 /** Bytes that may wait for one page; beyond, it misses events until it has read. */
 export const FEED_BACKLOG_MAX = 1_048_576;
 const TICK_MS = 250;
+/** A history that is older is made anew. */
+const HISTORY_SHARED_MS = 1_000;
 /** Ticks until a keep-alive comment, by which proxies and the page know that the connection lives. */
 const SILENCE_MS_TICKS = 40;
 
@@ -31,7 +36,11 @@ export interface FeedPorts {
 
 export class LiveFeed {
   readonly #ports: FeedPorts;
+  /** All that are open. */
   readonly #pages = new Set<ServerResponse>();
+  /** Those that have the whole, and get what changes. */
+  readonly #followers = new Set<ServerResponse>();
+  #history: { readonly madeAt: number; readonly events: Promise<readonly string[]> } | undefined;
   readonly #pending: string[] = [];
   /** The last events by name: unchanged ones are not sent again. */
   readonly #last = new Map<string, string>();
@@ -52,8 +61,11 @@ export class LiveFeed {
     return this.#missed;
   }
 
-  /** @throws {TuttiError} OVERLOADED: too many pages are open */
-  join(response: ServerResponse): void {
+  /**
+   * @returns when the page has got the whole, or has gone
+   * @throws {TuttiError} OVERLOADED: too many pages are open
+   */
+  join(response: ServerResponse): Promise<void> {
     if (this.#pages.size >= FEEDS_MAX)
       throw new TuttiError("TUTTI_OVERLOADED", `${FEEDS_MAX} pages are open on this gateway already (FEEDS_MAX)`, {
         retryAfterMs: 5_000,
@@ -67,13 +79,32 @@ export class LiveFeed {
     this.#pages.add(response);
     response.once("close", () => this.#leave(response));
     if (this.#listening === undefined) this.#begin();
-    const { hello, history, refusals, plan } = this.#ports;
-    response.write(`retry: 1000\n${eventText("hello", hello())}`);
-    response.write(eventText("history", history()));
+    response.write(`retry: 1000\n${eventText("hello", this.#ports.hello())}`);
+    return this.#sendWhole(response);
+  }
+
+  async #sendWhole(response: ServerResponse): Promise<void> {
+    const isThere = (): boolean => this.#pages.has(response) && !response.writableEnded;
+    for (const event of await this.#pastEvents()) {
+      if (!isThere()) return;
+      response.write(event);
+      if (response.writableLength > FEED_BACKLOG_MAX) await drained(response);
+      else await nextTurn();
+    }
+    if (!isThere()) return;
+    const { refusals, plan } = this.#ports;
     response.write(this.#last.get("state") ?? eventText("state", this.#state()));
     response.write(eventText("refusals", refusals()));
     const known = plan();
     if (known !== undefined) response.write(eventText("plan", known));
+    this.#followers.add(response);
+  }
+
+  #pastEvents(): Promise<readonly string[]> {
+    const now = performance.now();
+    if (this.#history === undefined || now - this.#history.madeAt > HISTORY_SHARED_MS)
+      this.#history = { madeAt: now, events: eventsOf(this.#ports.history()) };
+    return this.#history.events;
   }
 
   /** Queues an event for the next tick. */
@@ -99,7 +130,7 @@ export class LiveFeed {
     if (text === "" && ++this.#quiet < SILENCE_MS_TICKS) return;
     this.#quiet = 0;
     if (text === "") text = ": still here\n\n";
-    for (const page of this.#pages) {
+    for (const page of this.#followers) {
       if (page.writableLength > FEED_BACKLOG_MAX) this.#missed++;
       else page.write(text);
     }
@@ -127,6 +158,7 @@ export class LiveFeed {
 
   #leave(response: ServerResponse): void {
     this.#pages.delete(response);
+    this.#followers.delete(response);
     if (this.#pages.size === 0) this.#end();
   }
 
@@ -134,9 +166,30 @@ export class LiveFeed {
     clearInterval(this.#timer);
     this.#listening?.stop();
     this.#listening = undefined;
+    this.#history = undefined;
     this.#pending.length = 0;
     this.#last.clear();
   }
+}
+
+/** Resolves when the page has read what waits for it, or has gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off("drain", done).off("close", done);
+      resolve();
+    };
+    response.on("drain", done).on("close", done);
+  });
+}
+
+async function eventsOf({ at, models }: FeedEvents["history"]): Promise<readonly string[]> {
+  const events = [eventText("history", { at, models: [] })];
+  for (const model of models) {
+    events.push(eventText("historyModel", model));
+    await nextTurn();
+  }
+  return events;
 }
 
 /** Removes values that change although nothing happens: ages are rounded, so times derived from them jitter. */

@@ -165,10 +165,11 @@ test("the feed tells who is there, batches as batchers tell of them, and refusal
   expect(valuesOf(events, "refusals").flat()[0]).toMatchObject({ model: "twice", text: "too much" });
 
   // A page that opens later has the past, second by second.
-  const [history] = valuesOf(await listen((heard) => heard.some(([name]) => name === "history")), "history");
+  const whole = await listen((heard) => heard.some(([name]) => name === "state"));
+  const [history] = valuesOf(whole, "history");
   expect(history!.at.length).toBeGreaterThan(0);
   expect(history!.at).toEqual([...history!.at].sort((a, b) => a - b));
-  const [twiceOnes] = history!.models;
+  const [twiceOnes] = valuesOf(whole, "historyModel");
   expect(twiceOnes).toMatchObject({ name: "twice", slo: 2_000 });
   expect(twiceOnes!.queue).toHaveLength(history!.at.length);
 

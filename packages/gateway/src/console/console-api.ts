@@ -65,7 +65,7 @@ export class ConsoleApi {
     switch (path) {
       case "/console/feed":
         if (request.method !== "GET") return wrongMethod("GET");
-        feed.join(response);
+        void feed.join(response);
         return undefined;
       case "/console/restart":
         if (request.method !== "POST") return wrongMethod("POST");
