@@ -21,6 +21,9 @@ test("a red p99 never stands beside a green share in time, and a green one means
   expect(rowVerdict({ ...row, late: 5, p99Ms: 40 })).toMatchObject({ inTime: "bad", latency: "bad" });
   expect(rowVerdict({ ...row, refused: { OVERLOADED: 5 } })).toMatchObject({ inTime: "bad", latency: "good" });
   expect(rowVerdict({ ...row, good: null, late: null, p99Ms: null })).toMatchObject({ share: null, inTime: "plain" });
+  expect(rowVerdict({ ...row, good: 1_000, late: 1, p99Ms: 40 })).toMatchObject({
+    ...{ inTime: "good", note: "beyond the SLO at the ingress where it is highest" },
+  });
   const own = rowVerdict({ ...row, p99Ms: 40 });
   expect(own).toMatchObject({ inTime: "good", latency: "plain" });
   expect(latencyText({ p99Ms: 40, sloMs: 25 }, own.note)).toBe(

@@ -30,7 +30,12 @@ export function rowVerdict(model: Pick<FeedModel, "good" | "late" | "refused" | 
   if (ratio === null || share === null) return { share, inTime, ratio, latency: "plain", note: undefined };
   if (ratio <= 1) return { share, inTime, ratio, latency: "good", note: undefined };
   if (inTime === "bad") return { share, inTime, ratio, latency: "bad", note: undefined };
-  return { share, inTime, ratio, latency: "plain", note: "beyond the SLO, but within the deadlines of the requests" };
+  // The p99 is that of one ingress, the share that of all.
+  const note =
+    (model.late ?? 0) === 0
+      ? "beyond the SLO, but within the deadlines of the requests"
+      : "beyond the SLO at the ingress where it is highest";
+  return { share, inTime, ratio, latency: "plain", note };
 }
 
 export interface RefusedCause {

@@ -18,10 +18,10 @@ export function RestartRight({ access }: { access: FeedHello["restart"] }) {
     );
   return (
     <>
-      Restarting needs an admin token, and this gateway has none. Start it with{" "}
-      <code>npm start -- --admin-token &lt;file&gt;</code>, where <code>openssl rand -hex 32 &gt; &lt;file&gt;</code>{" "}
-      makes the token; a gateway by itself needs <code>--repository-creds</code> too. <code>tutti restart</code> needs
-      neither.
+      Restarting needs an admin token, and, where a gateway is started by itself, an operator's NATS credentials; this
+      gateway lacks one of them. Start it with <code>npm start -- --admin-token &lt;file&gt;</code>, where{" "}
+      <code>openssl rand -hex 32 &gt; &lt;file&gt;</code> makes the token; a gateway by itself needs{" "}
+      <code>--repository-creds</code> too. <code>tutti restart</code> needs neither.
     </>
   );
 }

@@ -1,7 +1,7 @@
 import type { BusStatus } from "@tutti/ports/bus";
 import type { Logger } from "@tutti/ports/telemetry";
 
-/** Refused subjects that are logged; beyond, one of them stands for the rest. */
+/** Refused subjects that are logged; the last one says that it stands for the rest. */
 export const DENIED_SUBJECTS_MAX = 16;
 
 const ADVICE =
@@ -15,6 +15,7 @@ export function deniedSubjects(log: Logger): (status: BusStatus) => void {
     const { subject, text } = status;
     if (logged.has(subject) || logged.size >= DENIED_SUBJECTS_MAX) return;
     logged.add(subject);
-    log.error({ subject, text }, ADVICE);
+    const isLast = logged.size === DENIED_SUBJECTS_MAX;
+    log.error({ subject, text }, isLast ? `${ADVICE}. Further subjects are not logged` : ADVICE);
   };
 }
