@@ -22,7 +22,7 @@ test("a bar stands where its batch ran, and the line before it begins when its f
   expect(shape!.lineY).toBeGreaterThan(shape!.y + shape!.height); // SHAPE-2
 });
 
-test("what lies outside, or on an accelerator that isn't shown, is left out; what reaches in is cut", () => {
+test("batches outside, or on an accelerator that isn't shown, are left out; those that reach in are cut", () => {
   const bars = [
     bar({ first: 100, start: 200, end: 900 }),
     bar({ gpu: 9 }),
@@ -63,7 +63,7 @@ test("ticks are whole steps within the span, and never crowd", () => {
   );
 });
 
-test("who can't see the picture is told how busy it is, how large batches are and how long they were put off", () => {
+test("a reader who can't see the picture is told how busy it is, how large batches are and how long they were put off", () => {
   const words = summaryOf([bar({}), bar({ gpu: 7, size: 9 })], FRAME);
   expect(words).toBe(
     "2 batches of 7.0 requests on average in 1.0 s, accelerators busy 20 % of it, first requests waited 100.0 ms on average",

@@ -50,7 +50,7 @@ test("the history ends after fifteen minutes, and models that have gone leave it
   expect([...history.models.keys()]).toEqual(["stays"]);
 });
 
-test("whatever is noted is bounded, ordered, and the same after its way to a page (HISTORY-1)", () => {
+test("the history is bounded, ordered, and the same after its way to a page (HISTORY-1)", () => {
   const point = fc.record({
     step: fc.integer({ min: -1, max: 3 }),
     names: fc.uniqueArray(fc.nat(200), { maxLength: 100 }),

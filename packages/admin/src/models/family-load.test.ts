@@ -85,7 +85,7 @@ test("a served family is extended: its models come out of its file, and with ano
   expect((await registry.list()).map((listed) => listed.spec.name)).toEqual(["more", "stranger"]);
 });
 
-test("whoever takes in what isn't served, a variant, or a family under its own name is told what to do instead", async () => {
+test("taking in a stranger, a variant, or a family under its own name is refused with what to do instead", async () => {
   const store = new InMemoryStore();
   const registry = new ModelRegistry(store);
   const { families } = await planFamilies([HEADS[0]!, HEADS[2]!], [], {

@@ -64,7 +64,7 @@ class Scene {
   }
 }
 
-test("what is new or changed is served, and what is gone is unloaded", async () => {
+test("new and changed models are served, and those that are gone are unloaded", async () => {
   const scene = new Scene([model("a", "1"), model("b", "1")]);
   expect(await scene.look()).toEqual([]);
   expect(await scene.look([model("a", "2"), model("c", "1")])).toEqual([

@@ -18,7 +18,7 @@ const told = (
   rows: agos.flat(),
 });
 
-test("what came within ten minutes is kept in the order of time, whatever ingress told it first", () => {
+test("arrivals of the last ten minutes are kept in the order of time, whatever ingress told it first", () => {
   const record = new ArrivalRecord();
   record.hear({
     at: at(2),

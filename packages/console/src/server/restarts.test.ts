@@ -80,7 +80,7 @@ test("one at a time, and what fails is told with its reason and leaves room for 
   restarts.close();
 });
 
-test("what is no actor's id, and an actor that nobody keeps, are refused", async () => {
+test("a text that is no actor's id, and an actor that nobody keeps, are refused", async () => {
   const { restarts, orders } = scene("done");
   for (const wrong of [undefined, 7, "", "Profiler", "a b", "../x", "a".repeat(40)])
     await expect(restarts.restart(wrong, "?"), String(wrong)).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });

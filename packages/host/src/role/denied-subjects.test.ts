@@ -13,4 +13,7 @@ test("a subject that NATS refuses every second is logged once, with what to do, 
   ]);
   for (let i = 0; i < 2 * DENIED_SUBJECTS_MAX; i++) deny(`_INBOX.${i}`);
   expect(logs).toHaveLength(DENIED_SUBJECTS_MAX);
+  expect(logs.map(({ text }) => text.includes("Further subjects are not logged")).indexOf(true)).toBe(
+    DENIED_SUBJECTS_MAX - 1,
+  );
 });
