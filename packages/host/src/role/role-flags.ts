@@ -259,7 +259,7 @@ export const FLAGS: readonly Flag[] = [
     name: "admin-token",
     value: "file",
     roles: ["gateway"],
-    text: "who sends this token may load and unload models over HTTP and gRPC, and restart actors from the console",
+    text: "clients with this token may load and unload models over HTTP and gRPC, and restart actors from the console",
     otherwise: "nobody may",
   },
   {

@@ -185,7 +185,7 @@ export const UP_OPTIONS: readonly OptionSpec[] = [
   {
     name: "admin-token",
     value: "file",
-    text: "who sends this token may load and unload models over HTTP and gRPC, and restart actors from the console",
+    text: "clients with this token may load and unload models over HTTP and gRPC, and restart actors from the console",
   },
   {
     name: "warmup",
