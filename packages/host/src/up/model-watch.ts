@@ -68,7 +68,8 @@ export function watchModels(store: Store, options: WatchOptions): ModelWatch {
         await brought.admit(name); // reading may have taken minutes
         const spec = await registry.publish(model, { model: bytes });
         brought.note(spec);
-        void report(spec, version);
+        // One that begins after the end would not hear of it.
+        if (!signal.aborted) void report(spec, version);
       },
       remove: (name) => brought.remove(name),
       say: (event, text, fields) => announcer.say(event, text, { ...fields }),
