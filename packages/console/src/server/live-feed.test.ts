@@ -156,7 +156,8 @@ test("a long history is made once for pages that open together, and other work g
   work();
   const [one, two] = await Promise.all([join(feed), join(feed)]);
   isOver = true;
-  expect(turns).toBeGreaterThan(HISTORY_MODELS_MAX);
+  // One turn for each event that is made, and one for each that is sent.
+  expect(turns).toBeGreaterThan(1.9 * HISTORY_MODELS_MAX);
   expect(it.pasts).toBe(1);
   expect(one.text).toBe(two.text);
   const page = new History();
