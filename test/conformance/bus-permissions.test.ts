@@ -85,6 +85,25 @@ test("an application takes back requests in its own name only, and ingresses alo
   expect(await deniedSubscribing("ingress", ["cancel.*"])).toEqual([]);
 });
 
+test("an application submits jobs and asks for results in its own name, and job runners alone hear it", async () => {
+  const mine = ["jobs.mlp.camera", "jobresults.mlp.camera"];
+  const inside = [
+    ...["jobs.mlp.robot", "jobresults.mlp.robot", "jobqueue.mlp.camera", "deadjobs.mlp.camera"],
+    ...["$JS.API.INFO", "$JS.API.DIRECT.GET.KV_tutti_results.$KV.tutti_results.camera.mlp.a", "$JS.ACK.tutti_jobs.x"],
+    "$KV.tutti_results.camera.mlp.a",
+  ];
+  expect(await deniedPublishing("app-camera", [...mine, ...inside])).toEqual(inside);
+  expect(await deniedPublishing(undefined, [...mine, ...inside.slice(2)])).toEqual(inside.slice(2));
+  for (const user of USERS) {
+    const heard = ["jobs.*.*", "jobresults.*.*", "jobqueue.*.*"];
+    expect(await deniedSubscribing(user, heard), user).toEqual(heard);
+    const { nats: connection, denied } = await as(user);
+    for (const subject of heard) connection.control.subscribe(subject, () => {}, { queue: "jobs" });
+    await flushed(connection);
+    expect(denied, user).toEqual(user === "jobs" ? ["jobqueue.*.*"] : heard);
+  }
+});
+
 test("whoever has no credentials may ask and be answered, and neither hears nor says anything inside", async () => {
   expect(LOCAL_USER.inboxPrefix).toBe("_INBOX");
   const inside = ["tutti.v1.main.all.batcher", "$KV.tutti_models.x", "$JS.API.INFO", "_INBOX.camera.x"];
@@ -154,7 +173,10 @@ test("each role may do what its part of the protocol needs", async () => {
     profiler: [subjects.actor(key), subjects.role("executor")],
     planner: [subjects.role("executor"), subjects.role("ingress")],
     gateway: ["infer.mlp.camera", "$SRV.PING"],
-    jobs: ["infer.mlp.camera", "cancel.camera", "deadjobs.mlp.camera", "$KV.tutti_results.camera.mlp.a"],
+    jobs: [
+      ...["infer.mlp.camera", "cancel.camera", "deadjobs.mlp.camera", "jobqueue.mlp.camera", "_INBOX.camera.x"],
+      "$KV.tutti_results.camera.mlp.a",
+    ],
   };
   const subscribe: Partial<Record<Role, readonly string[]>> = {
     ingress: [subjects.bulk(key)],

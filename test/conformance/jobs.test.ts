@@ -9,12 +9,13 @@ import type { DeadJob } from "@tutti/ports/jobs";
 import { noTelemetry } from "@tutti/ports/telemetry";
 import {
   CONTENT,
-  DEAD_JOBS_STREAM,
   HEADER,
   JOB_HEADER,
   TuttiError,
   errorBody,
+  deadJobSubject,
   jobSubject,
+  queuedJobSubject,
   resultSubject,
 } from "@tutti/protocol";
 import { actorKey, millis } from "@tutti/units";
@@ -54,7 +55,14 @@ async function startRunner(): Promise<void> {
     randomBytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)),
   } satisfies ActorPorts;
   const times = { heartbeatEvery: millis(200), peerTimeout: millis(1_000) };
-  const config = { key: actorKey(++lastKey), cluster: "main", host: "test", pid: process.pid, ...times };
+  const config = {
+    key: actorKey(++lastKey),
+    cluster: "main",
+    host: "test",
+    pid: process.pid,
+    replyScope: "app",
+    ...times,
+  } as const;
   await new Promise<void>(
     (resolve) => (runner = createJobRunner({ ...ports, jobs: runnerNats.jobs }, config, resolve)),
   );
@@ -134,10 +142,9 @@ test("a job is answered once, also to a process that asks for its result later",
 
 test("an id that has a result is not run again, also beyond the time in which the queue knows duplicates", async () => {
   expect(y(await (await submitted("again", 1))!.result())).toBe(2);
-  const operator = await as("admin");
-  const message = { headers: { [JOB_HEADER.id]: "again", [HEADER.messageId]: "another" }, payload: new Uint8Array(0) };
-  await operator.jobs.submit(jobSubject("mlp", "camera"), message);
-  await until(async () => (await operator.jobs.queued()).size === 0);
+  const message = { headers: { [JOB_HEADER.id]: "again" }, payload: new Uint8Array(0) };
+  await runnerNats.jobs.enqueue(queuedJobSubject("mlp", "camera"), message, "another");
+  await until(async () => (await runnerNats.jobs.queued()).size === 0);
   expect(countOf("again")).toBe(1);
 });
 
@@ -145,13 +152,61 @@ test("an application reads its own results and puts jobs into the queue in its o
   expect(y(await (await submitted("mine", 3))!.result())).toBe(6);
   const robot = new TuttiClient((await as("app-robot")).bulk, { app: "robot" });
   const other = { app: "camera" };
-  await expect(robot.jobs.submit("mlp", { x: new Float32Array(1) }, other)).rejects.toThrow("did not answer");
-  await expect(robot.jobs.job("mlp", "mine", other).peek()).rejects.toThrow("did not answer");
+  await expect(robot.jobs.submit("mlp", { x: new Float32Array(1) }, other)).rejects.toThrow("no job runner answered");
+  await expect(robot.jobs.job("mlp", "mine", other).peek()).rejects.toThrow("no job runner answered");
   await expect(robot.jobs.job("mlp", "mine", other).result({ withinMs: 300 })).rejects.toThrow("no result after");
   expect(await robot.jobs.job("mlp", "mine").peek()).toBeUndefined();
-  expect(denied.splice(0).map((line) => line.split("$").pop())).toEqual(
-    expect.arrayContaining(["app-robot: jobs.mlp.camera", "KV.tutti_results.camera.mlp.mine"]),
+  expect(denied.splice(0)).toEqual(
+    expect.arrayContaining([
+      "app-robot: jobs.mlp.camera",
+      "app-robot: jobresults.mlp.camera",
+      "app-robot: $KV.tutti_results.camera.mlp.mine",
+    ]),
   );
+  robot.close();
+}, 30_000);
+
+test("no message of an application makes anybody answer, write or queue elsewhere (JOB-3)", async () => {
+  const { bulk } = await as("app-robot");
+  const robot = new TuttiClient(bulk, { app: "robot" });
+  const { store } = await as("admin");
+  const places = [
+    "$KV.tutti_leases.model.1",
+    resultSubject("camera", "mlp", "foreign"),
+    queuedJobSubject("mlp", "camera"),
+    "_INBOX.camera.x",
+    "$JS.API.STREAM.PURGE.tutti_jobs",
+  ];
+  for (const reply of places)
+    for (const subject of [jobSubject("mlp", "robot"), "jobresults.mlp.robot"])
+      bulk.publish(subject, new TextEncoder().encode("foreign"), { reply, headers: { [JOB_HEADER.id]: "foreign" } });
+  // Its own job comes after them all.
+  expect(y(await (await robot.jobs.submit("mlp", { x: new Float32Array([1]) }, { id: "own" })).result())).toBe(2);
+  expect(await new Promise((resolve) => store.get("tutti_leases", "model.1", resolve))).toBe("absent");
+  expect(await camera.jobs.job("mlp", "foreign").peek()).toBeUndefined();
+  expect([countOf("foreign"), (await runnerNats.jobs.queued()).size]).toEqual([0, 0]);
+  // JetStream would answer to any of these subjects.
+  const api = ["$JS.API.INFO", "$JS.API.DIRECT.GET.KV_tutti_results.$KV.tutti_results.robot.mlp.own", places[2]!];
+  for (const user of ["app-robot", undefined]) {
+    const { bulk: other } = await as(user);
+    for (const subject of api) other.publish(subject, new Uint8Array(0), { reply: places[0]! });
+    await new Promise((resolve) => other.flush(resolve));
+    await pause(20);
+    expect(denied.splice(0)).toEqual(api.map((subject) => `${user}: ${subject}`));
+  }
+  robot.close();
+}, 30_000);
+
+test("jobs of one id are the same job only in one application and for one model", async () => {
+  const robot = new TuttiClient((await as("app-robot")).bulk, { app: "robot" });
+  const inputs = (x: number) => ({ x: new Float32Array([x]) });
+  const jobs = [
+    await camera.jobs.submit("mlp", inputs(1), { id: "shared" }),
+    await camera.jobs.submit("cnn", inputs(2), { id: "shared" }),
+    await robot.jobs.submit("mlp", inputs(3), { id: "shared" }),
+  ];
+  expect(jobs.map(({ isDuplicate }) => isDuplicate)).toEqual([false, false, false]);
+  expect((await Promise.all(jobs.map((job) => job.result()))).map(y)).toEqual([2, 4, 6]);
   robot.close();
 }, 20_000);
 
@@ -171,25 +226,45 @@ test("a refusal that may be sent again is sent again, and a final one becomes a 
   expect(letter).toMatchObject({ subject: "deadjobs.mlp.camera", headers: { [JOB_HEADER.id]: "bad" } });
   expect(letter!.headers[JOB_HEADER.deadReason]).toBe("x has 1 number, not 256");
 
-  // The operator puts it back once the model is right.
+  // Its publisher submits it anew once the model is right: it is the same job, and runs again.
   react = twice;
-  await operator.jobs.forgetResult(resultSubject("camera", "mlp", "bad"));
-  expect(await job.peek()).toBeUndefined();
-  const result = job.result();
-  const { headers, payload, seq } = letter!;
-  await operator.jobs.submit("jobs.mlp.camera", { headers: { ...headers, [HEADER.messageId]: `bad.${seq}` }, payload });
-  await operator.jobs.removeDead(seq);
-  expect(y(await result)).toBe(10);
+  const again = (await submitted("bad", 5))!;
+  expect(again.isDuplicate).toBe(false);
+  expect(y(await again.result())).toBe(10);
+  expect(y((await again.peek()) as InferResult)).toBe(10);
+  await operator.jobs.removeDead(letter!.seq);
   expect(await lettersOf(operator)).toEqual([]);
 }, 20_000);
+
+test("dead letters that are made while others are read are left for the next reader", async () => {
+  const operator = await as("admin");
+  let made = 0;
+  const bury = (): Promise<void> => {
+    const letter = { headers: { [JOB_HEADER.id]: "dead" }, payload: new Uint8Array(1) };
+    return runnerNats.jobs.bury(deadJobSubject("mlp", "camera"), letter, `made-${made++}`);
+  };
+  for (let i = 0; i < 3; i++) await bury();
+  let read = 0;
+  for await (const { seq } of operator.jobs.deadJobs()) {
+    read++;
+    await bury();
+    await operator.jobs.removeDead(seq);
+  }
+  expect(read).toBe(3);
+  for (const { seq } of await lettersOf(operator)) await operator.jobs.removeDead(seq);
+});
 
 test("malformed messages become dead letters; none stops the runner", async () => {
   const operator = await as("admin");
   const payload = new TextEncoder().encode("x");
-  await operator.jobs.submit("jobs.mlp.camera", { headers: { [HEADER.messageId]: "no.id" }, payload });
-  await operator.jobs.submit("jobs.mlp.camera", { headers: { [HEADER.slo]: "soon" }, payload });
-  await operator.jobs.submit("jobs.m$p.camera", { headers: {}, payload });
-  await operator.jobs.submit("jobs.mlp.camera", { headers: { [HEADER.slo]: "1us" }, payload });
+  const malformed: readonly (readonly [string, Record<string, string>])[] = [
+    ["mlp", { [JOB_HEADER.id]: "no.id" }],
+    ["mlp", { [JOB_HEADER.id]: "m1", [HEADER.slo]: "soon" }],
+    ["m$p", { [JOB_HEADER.id]: "m2" }],
+    ["mlp", { [JOB_HEADER.id]: "m3", [HEADER.slo]: "1us" }],
+  ];
+  for (const [index, [model, headers]] of malformed.entries())
+    await runnerNats.jobs.enqueue(queuedJobSubject(model, "camera"), { headers, payload }, `malformed-${index}`);
   await until(async () => (await operator.jobs.queued()).size === 0);
   const letters = await lettersOf(operator);
   expect(letters.map(({ headers }) => headers[JOB_HEADER.deadCode]).sort()).toEqual([
@@ -198,7 +273,6 @@ test("malformed messages become dead letters; none stops the runner", async () =
   ]);
   for (const { seq } of letters) await operator.jobs.removeDead(seq);
   expect((await operator.jobs.dead()).size).toBe(0);
-  expect(DEAD_JOBS_STREAM).toBe("tutti_dead_jobs");
 }, 20_000);
 
 test("a runner that leaves gives its jobs back at once", async () => {

@@ -49,7 +49,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "tutti jobs submit ./pictures --model ocr --out ./texts",
     "tutti jobs submit list.txt --model mlp --out ./results --deadline 2h --detach",
   ],
-  "jobs dead": ["tutti jobs dead --model mlp", "tutti jobs dead --requeue"],
+  "jobs dead": ["tutti jobs dead --model mlp", "tutti jobs dead --requeue", "tutti jobs dead --id picture-17 --remove"],
   drain: ["tutti drain executor-1"],
   undrain: ["tutti undrain executor-1"],
   logs: [

@@ -1,21 +1,24 @@
 /**
- * Background jobs: what a publisher submits now and reads later (docs/jobs.md). Plain NATS: no library of JetStream.
+ * Background jobs: what a publisher submits now and reads later (docs/jobs.md). A job runner answers
+ * (packages/jobs/src/job-intake.ts): plain NATS, without JetStream.
  */
 import type { Delivery } from "@tutti/ports/bus";
 import {
   CONTENT,
   HEADER,
+  JOB_HEADER,
+  type JobReceipt,
   TuttiError,
   isJobId,
   isModelName,
   isName,
   jobDeadline,
+  jobResultsSubject,
   jobSubject,
-  resultReadSubject,
   resultSubject,
 } from "@tutti/protocol";
 import { type Form, encodeRequest } from "@tutti/wire";
-import { type InferResult, type TensorAnswer, readAnswer } from "./answer.ts";
+import { type InferResult, type TensorAnswer, readAnswer, readFailure } from "./answer.ts";
 import type { ClientBus } from "./client.ts";
 import type { ReplyInbox } from "./reply-inbox.ts";
 import { type TensorInput, tensorValue, toWire } from "./tensors.ts";
@@ -24,7 +27,7 @@ export interface SubmitOptions {
   readonly app?: string;
   /**
    * The job's id: up to 64 letters, digits, "-" and "_". A second job of the same id is the same job: it is not run
-   * while a result of that id is kept. Default: a random one.
+   * while outputs of that id are kept. One that failed is run again. Default: a random one.
    */
   readonly id?: string;
   /** Until when the answer is wanted, from now: `"30m"`, `"2h"`, at most 7 days. Default: 7 days. */
@@ -60,7 +63,7 @@ export interface SubmittedJob extends Job {
 
 /** Jobs whose results one client waits for at once: each is a subscription, of which a connection has 4,096. */
 export const JOB_RESULTS_AWAITED_MAX = 2_048;
-const ANSWER_MS = 5_000;
+const ANSWER_MS = 10_000;
 /** A result that is stored while a server of the cluster is lost may not be heard: it is looked for now and then. */
 const LOOK_AGAIN_MS = 10_000;
 const WAIT_MS = 604_800_000;
@@ -85,13 +88,14 @@ export class JobClient {
   ): Promise<SubmittedJob> {
     const { form = "binary", deadline, outputs, version, size } = options;
     const id = options.id ?? crypto.randomUUID();
-    const job = this.job(model, id, options);
+    const app = options.app ?? this.#app;
+    checkPlace({ app, model, id });
     if (deadline !== undefined) jobDeadline(deadline);
     const tensors = Object.entries(inputs).map(([name, input]) => toWire(name, input));
     const payload = encodeRequest(form, { inputs: tensors, ...(outputs !== undefined && { outputs }) });
     const headers = {
       [HEADER.contentType]: CONTENT[form],
-      [HEADER.messageId]: id,
+      [JOB_HEADER.id]: id,
       ...(deadline !== undefined && { [HEADER.slo]: deadline }),
       ...(outputs !== undefined && { [HEADER.outputs]: outputs.join(",") }),
       ...(version !== undefined && { [HEADER.version]: version }),
@@ -101,22 +105,23 @@ export class JobClient {
       const text = `the job has ${payload.byteLength} bytes; the server takes at most ${this.#bus.payloadMax}`;
       throw new TuttiError("TUTTI_TOO_LARGE", text);
     }
-    const app = options.app ?? this.#app;
-    const answer = await this.#ask(jobSubject(model, app), payload, headers);
-    return { ...job, isDuplicate: readReceipt(answer) };
+    const { duplicate, revision } = readReceipt(await this.#ask(jobSubject(model, app), payload, headers), model);
+    return { ...this.#jobAt({ app, model, id }, revision), isDuplicate: duplicate };
   }
 
   /** A job that was submitted before, perhaps by another process. */
   job(model: string, id: string, { app = this.#app }: { readonly app?: string | undefined } = {}): Job {
-    if (!isModelName(model)) throw invalid(`"${model}" is no name of a model: letters, digits, "-" and "_" only`);
-    if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
-    if (!isJobId(id)) throw invalid(`"${id}" is no id of a job: up to 64 letters, digits, "-" and "_"`);
-    const place = { app, model, id };
+    checkPlace({ app, model, id });
+    return this.#jobAt({ app, model, id });
+  }
+
+  /** @param since - results with lower numbers are of an earlier run */
+  #jobAt(place: Place, since = 0): Job {
     return {
-      id,
-      result: async (options = {}) => valueOf(await this.#result(place, options)),
+      id: place.id,
+      result: async (options = {}) => valueOf(await this.#result({ ...place, since }, options)),
       peek: async () => {
-        const found = await this.#read(place);
+        const found = await this.#read({ ...place, since });
         return found === undefined || found instanceof TuttiError ? found : valueOf(found);
       },
     };
@@ -127,14 +132,18 @@ export class JobClient {
     for (const end of [...this.#waiting]) end(error);
   }
 
-  async #read({ app, model, id }: Place): Promise<TensorAnswer | TuttiError | undefined> {
-    const answer = await this.#ask(resultReadSubject(app, model, id), new Uint8Array(0), undefined);
-    if (answer.header("Status") === "404" || isRemoved(answer)) return undefined;
-    return readAnswer(answer, model);
+  async #read({ app, model, id, since }: PlaceSince): Promise<TensorAnswer | TuttiError | undefined> {
+    const answer = await this.#ask(jobResultsSubject(model, app), new TextEncoder().encode(id), undefined);
+    const revision = answer.header(JOB_HEADER.revision);
+    // A result may be an error too; only results have numbers.
+    if (revision !== undefined) return Number(revision) < since ? undefined : readAnswer(answer, model);
+    const failure = readFailure(answer, model) ?? new TuttiError("TUTTI_INTERNAL", "a result without its number");
+    if (failure.code === "TUTTI_NOT_FOUND") return undefined;
+    throw failure;
   }
 
   /** Listens first and looks then, so that a result can't be stored in between unseen. */
-  #result(place: Place, { withinMs = WAIT_MS }: ResultOptions): Promise<TensorAnswer> {
+  #result(place: PlaceSince, { withinMs = WAIT_MS }: ResultOptions): Promise<TensorAnswer> {
     const { app, model, id } = place;
     if (this.#waiting.size >= JOB_RESULTS_AWAITED_MAX) {
       const text = `this client waits for ${JOB_RESULTS_AWAITED_MAX} results already`;
@@ -175,10 +184,10 @@ export class JobClient {
       const token = this.#inbox.expect((delivery) => {
         clearTimeout(timer);
         if (delivery.header("Status") === "503")
-          return fail("there is no queue of jobs: a node makes it, within a second of its start");
+          return fail("there is no job runner: every node has one, or start one with `tutti run jobs`");
         resolve(ownedAnswer(delivery));
       });
-      const timer = setTimeout(() => fail("the queue of jobs did not answer"), ANSWER_MS);
+      const timer = setTimeout(() => fail("no job runner answered"), ANSWER_MS);
       const reply = this.#inbox.subjectOf(token);
       if (this.#bus.publish(subject, payload, { reply, ...(headers !== undefined && { headers }) })) return;
       clearTimeout(timer);
@@ -193,6 +202,17 @@ interface Place {
   readonly id: string;
 }
 
+interface PlaceSince extends Place {
+  readonly since: number;
+}
+
+/** @throws {TuttiError} INVALID_INPUT for names that can't stand in subjects */
+function checkPlace({ app, model, id }: Place): void {
+  if (!isModelName(model)) throw invalid(`"${model}" is no name of a model: letters, digits, "-" and "_" only`);
+  if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+  if (!isJobId(id)) throw invalid(`"${id}" is no id of a job: up to 64 letters, digits, "-" and "_"`);
+}
+
 type Answer = Pick<Delivery, "header" | "payload" | "subject" | "reply">;
 
 /** A delivery that may be kept beyond its turn. */
@@ -204,19 +224,16 @@ function ownedAnswer(delivery: Delivery): Answer {
 /** The bucket's mark of a result that was removed. */
 const isRemoved = (answer: Answer): boolean => answer.header("KV-Operation") !== undefined;
 
-/** @returns whether the job is a duplicate @throws {TuttiError} the queue refused the job */
-function readReceipt({ payload }: Answer): boolean {
-  let receipt: { readonly error?: { readonly description?: unknown }; readonly duplicate?: unknown };
+/** @throws {TuttiError} why the job was not taken */
+function readReceipt(answer: Answer, model: string): Pick<JobReceipt, "duplicate" | "revision"> {
+  const failure = readFailure(answer, model);
+  if (failure !== undefined) throw failure;
   try {
-    receipt = JSON.parse(new TextDecoder().decode(payload)) as typeof receipt;
+    const { duplicate, revision } = JSON.parse(new TextDecoder().decode(answer.payload)) as Partial<JobReceipt>;
+    return { duplicate: duplicate === true, ...(typeof revision === "number" && { revision }) };
   } catch (cause) {
-    throw new TuttiError("TUTTI_INTERNAL", "the queue's receipt can't be read", { cause });
+    throw new TuttiError("TUTTI_INTERNAL", "the receipt can't be read", { cause });
   }
-  if (receipt.error === undefined) return receipt.duplicate === true;
-  const text = String(receipt.error.description ?? "it gave no reason");
-  if (/maximum bytes|maximum messages|resources/.test(text))
-    throw new TuttiError("TUTTI_OVERLOADED", `the queue of jobs is full: ${text}`, { retryAfterMs: 10_000 });
-  throw new TuttiError("TUTTI_UNAVAILABLE", `the queue of jobs refused it: ${text}`);
 }
 
 const valueOf = ({ outputs, ...answer }: TensorAnswer): InferResult => ({

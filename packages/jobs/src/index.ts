@@ -1,1 +1,1 @@
-export { type JobRunnerPorts, createJobRunner } from "./job-runner.ts";
+export { type JobRunnerConfig, type JobRunnerPorts, createJobRunner } from "./job-runner.ts";

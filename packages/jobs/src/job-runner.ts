@@ -4,6 +4,7 @@ import {
   HEADER,
   JOB_HEADER,
   MODELS_MAX,
+  type ReplyScope,
   TuttiError,
   deadJobSubject,
   errorBody,
@@ -14,6 +15,7 @@ import {
 import { seconds } from "@tutti/units";
 import { FailureCounts } from "./failure-counts.ts";
 import { fateOf, isFailure } from "./job-fate.ts";
+import { JobIntake } from "./job-intake.ts";
 import { JobRequests } from "./job-requests.ts";
 import { type JobTerms, type UnusableJob, readTerms } from "./job-terms.ts";
 import { jobWindow } from "./job-window.ts";
@@ -21,6 +23,10 @@ import { InputRoom, ModelJobs } from "./model-jobs.ts";
 
 export interface JobRunnerPorts extends ActorPorts {
   readonly jobs: JobQueue;
+}
+export interface JobRunnerConfig extends ActorConfig {
+  /** Where receipts may go: below the application's own inbox, or below any. */
+  readonly replyScope: ReplyScope;
 }
 
 /** Bytes of inputs that one runner holds at once; beyond, jobs stay in the queue. */
@@ -49,7 +55,7 @@ interface ModelFigures {
  *   JOB-2. A result is stored under the job's id: a job that runs twice overwrites its own result, and one that has a
  *          result is not run again.
  */
-export function createJobRunner(ports: JobRunnerPorts, config: ActorConfig, ready: () => void): Actor {
+export function createJobRunner(ports: JobRunnerPorts, config: JobRunnerConfig, ready: () => void): Actor {
   const runner = new JobRunner(ports, config);
   runner.open(ready);
   return { role: "jobs", key: config.key, drain: (done) => runner.drain(done) };
@@ -60,6 +66,7 @@ class JobRunner {
   readonly #runtime: ActorRuntime;
   readonly #catalog: Catalog;
   readonly #requests: JobRequests;
+  readonly #intake: JobIntake;
   readonly #room = new InputRoom(JOB_INPUT_BYTES_MAX);
   readonly #models = new Map<string, ModelJobs>();
   readonly #figures = new Map<string, ModelFigures>();
@@ -72,7 +79,7 @@ class JobRunner {
   #isLooking = false;
   #isLeaving = false;
 
-  constructor(ports: JobRunnerPorts, config: ActorConfig) {
+  constructor(ports: JobRunnerPorts, config: JobRunnerConfig) {
     this.#ports = ports;
     this.#runtime = new ActorRuntime(ports, config, {
       role: "jobs",
@@ -80,13 +87,16 @@ class JobRunner {
       stats: () => ({ figures: this.#stats() }),
     });
     this.#catalog = new Catalog(ports.store, this.#runtime.log, { onChange: () => undefined });
-    this.#requests = new JobRequests(ports.bulk, () => Buffer.from(ports.randomBytes(12)).toString("hex"));
+    const randomToken = (): string => Buffer.from(ports.randomBytes(12)).toString("hex");
+    this.#requests = new JobRequests(ports.bulk, randomToken);
+    this.#intake = new JobIntake({ bus: ports.bulk, queue: ports.jobs, randomId: randomToken }, config.replyScope);
   }
 
   open(ready: () => void): void {
     const { clock } = this.#ports;
     this.#runtime.open();
     this.#catalog.open(ready);
+    this.#intake.open();
     this.#timers.push(
       clock.every(LOOK_EVERY, () => {
         this.#requests.expire(Date.now());
@@ -111,7 +121,7 @@ class JobRunner {
     for (const job of this.#held) job.retry(0);
     this.#held.clear();
     this.#catalog.close();
-    this.#runtime.close(done);
+    this.#intake.drain(() => this.#runtime.close(done));
   }
 
   /** Looks which models have jobs. The queue is made at the first look that reaches a server. */
@@ -249,7 +259,7 @@ class JobRunner {
 
   #stats(): Record<string, number> {
     const rates = [...this.#figures].map(([model, { rate }]) => [`rate:${model}`, rate] as const);
-    return { ...this.#totals, inFlight: this.#held.size, ...Object.fromEntries(rates) };
+    return { ...this.#totals, ...this.#intake.figures, inFlight: this.#held.size, ...Object.fromEntries(rates) };
   }
 }
 

@@ -3,13 +3,16 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readTerms } from "./job-terms.ts";
 
-const job = (headers: Readonly<Record<string, string>>, subject = "jobs.mlp/2.shop") =>
-  readTerms({ subject, headers, seq: 17, submittedAtMs: 1_000 });
+const MESSAGE = { subject: "jobqueue.mlp/2.shop", seq: 17, submittedAtMs: 1_000 };
+const job = (headers: Readonly<Record<string, string>>, subject = MESSAGE.subject) =>
+  readTerms({ ...MESSAGE, subject, headers: { [JOB_HEADER.id]: "a", ...headers } });
 
-test("a job has the id of its header, else of its message, else its number in the queue", () => {
-  expect(job({ [HEADER.messageId]: "m" })).toMatchObject({ id: "m", model: "mlp/2", app: "shop" });
-  expect(job({ [HEADER.messageId]: "requeued-3", [JOB_HEADER.id]: "a" })).toMatchObject({ id: "a" });
-  expect(job({})).toMatchObject({ id: "seq-17" });
+test("a job has the id that the intake wrote, and a message without one is no job", () => {
+  expect(readTerms({ ...MESSAGE, headers: { [JOB_HEADER.id]: "a", [HEADER.job]: "1" } })).toMatchObject({
+    ...{ id: "a", model: "mlp/2", app: "shop" },
+  });
+  for (const headers of [{}, { [HEADER.job]: "1" }, { [JOB_HEADER.id]: "a.b" }])
+    expect(readTerms({ ...MESSAGE, headers })).toMatchObject({ id: "seq-17", error: { code: "TUTTI_INVALID_INPUT" } });
 });
 
 test("a deadline counts from the submission; a job without one has the longest", () => {
@@ -28,7 +31,7 @@ test("the request gets the headers of a request, and none of the queue's own", (
   expect("headers" in terms && terms.headers).toEqual({
     [HEADER.contentType]: "application/json",
     [HEADER.version]: "2",
-    [HEADER.messageId]: "m",
+    [HEADER.messageId]: "a",
   });
 });
 
@@ -36,7 +39,7 @@ test("whatever a message says, its terms are names that can stand in subjects, o
   const text = fc.string({ maxLength: 80 });
   fc.assert(
     fc.property(text, text, text, text, (model, app, id, slo) => {
-      const terms = job({ [HEADER.messageId]: id, [HEADER.slo]: slo }, `jobs.${model}.${app}`);
+      const terms = job({ [JOB_HEADER.id]: id, [HEADER.slo]: slo }, `jobqueue.${model}.${app}`);
       if ("error" in terms) expect(terms.error.code).toBe("TUTTI_INVALID_INPUT");
       else expect(`${terms.model}.${terms.app}.${terms.id}`).toMatch(/^[\w/-]+\.[\w-]+\.[\w-]+$/);
     }),

@@ -2,14 +2,27 @@
  * Background jobs: what stands on the durable queue, in the results' bucket and among the dead letters
  * (docs/jobs.md). A job is a request that waits until an accelerator has nothing else to do.
  */
-import { type Micros, parseDuration } from "@tutti/units";
+import { type Micros, assert, parseDuration } from "@tutti/units";
 import { TuttiError } from "./errors.ts";
-import { isName } from "./limits.ts";
+import { HEADER_BYTES_MAX, OUR_PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, isName } from "./limits.ts";
 import { HEADER } from "./subjects.ts";
 
-/** `jobs.<model>.<app>`: a publisher to the queue, by JetStream. */
+/**
+ * `jobs.<model>.<app>`: a publisher to a job runner (queue group `jobs`), which checks the job and puts it into the
+ * queue. JetStream doesn't listen here: it would send its receipt to any reply subject, also into another's inbox or a
+ * bucket.
+ */
 export const JOBS_SUBJECT = "jobs.*.*";
 export const jobSubject = (model: string, app: string): string => `jobs.${model}.${app}`;
+/** `jobresults.<model>.<app>`: a publisher asks a job runner for a result; the payload is the job's id. */
+export const JOB_RESULTS_SUBJECT = "jobresults.*.*";
+export const jobResultsSubject = (model: string, app: string): string => `jobresults.${model}.${app}`;
+/** Queue group of the job runners on both. */
+export const JOBS_QUEUE = "jobs";
+
+/** `jobqueue.<model>.<app>`: a job runner to the durable queue, by JetStream. */
+export const QUEUED_JOBS_SUBJECT = "jobqueue.*.*";
+export const queuedJobSubject = (model: string, app: string): string => `jobqueue.${model}.${app}`;
 export const JOBS_STREAM = "tutti_jobs";
 
 /** `deadjobs.<model>.<app>`: jobs that were given up, with their inputs and the reason. */
@@ -22,13 +35,11 @@ export const RESULTS_BUCKET = "tutti_results";
 export const RESULTS_STREAM = `KV_${RESULTS_BUCKET}`;
 export const resultSubject = (app: string, model: string, id: string): string =>
   `$KV.${RESULTS_BUCKET}.${app}.${model}.${id}`;
-/** Subject at which a result can be read: the permission to read one application's results is the prefix. */
-export const resultReadSubject = (app: string, model: string, id: string): string =>
-  `$JS.API.DIRECT.GET.${RESULTS_STREAM}.${resultSubject(app, model, id)}`;
-
 export const JOB_HEADER = {
-  /** The job's id where the message's own id can't be it: a requeued job's message has another one. */
-  id: "Tutti-Job",
+  /** The job's id. Not `Tutti-Job`, which a request has that is a job. */
+  id: "Tutti-Job-Id",
+  /** Answers to reads of a result: its number in the bucket. Of a result that isn't there: none. */
+  revision: "Tutti-Job-Revision",
   /** Dead letters: the code and the reason of the last failure, and how often the job was tried. */
   deadCode: "Tutti-Dead-Code",
   deadReason: "Tutti-Dead-Reason",
@@ -43,16 +54,31 @@ export const JOBS_BYTES_MAX = 1_073_741_824;
 export const JOB_RESULTS_BYTES_MAX = 1_073_741_824;
 /** Bytes of dead letters that are kept; beyond, jobs that fail stay in the queue. */
 export const DEAD_JOBS_BYTES_MAX = 268_435_456;
-/** A second message of the same id is dropped within this time, and within it only. */
+/** Most bytes of headers that a dead letter has and its job does not. */
+const LETTER_BYTES = 4_096;
+/** Bytes of one job, headers included: those of a request. Beyond, TOO_LARGE. */
+export const JOB_BYTES_MAX = 4_259_840;
+assert(JOB_BYTES_MAX === REQUEST_BYTES_MAX + HEADER_BYTES_MAX, "a job is a request");
+assert(JOB_BYTES_MAX + LETTER_BYTES < OUR_PAYLOAD_BYTES_MAX, "a dead letter fits in one message");
+/** The same on a server with this `max_payload`: what is taken can also become a dead letter. */
+export const jobBytesMax = (payloadMax: number): number => Math.min(JOB_BYTES_MAX, payloadMax - LETTER_BYTES);
+/** A second message of the same job is dropped within this time, and within it only. */
 export const JOB_DUPLICATE_US_MAX = 600_000_000;
 
 /** An id is a token of a subject, as the names of models and applications are. */
 export const isJobId = isName;
 
-/** A job's id: of its header, or of its message; a message without any goes by its number in the queue. */
-export function jobIdOf(header: (name: string) => string | undefined, seq: number): string | undefined {
-  const id = header(JOB_HEADER.id) ?? header(HEADER.messageId) ?? `seq-${seq}`;
-  return isJobId(id) ? id : undefined;
+/** The id that a publisher gave its job, in a header of its own or as the message's id; perhaps none. */
+export const givenJobId = (header: (name: string) => string | undefined): string | undefined =>
+  header(JOB_HEADER.id) ?? header(HEADER.messageId);
+
+/** A job runner's answer to a job: it is in the queue, on disk. */
+export interface JobReceipt {
+  readonly id: string;
+  /** The queue has this job already, and dropped this message. */
+  readonly duplicate: boolean;
+  /** The job had failed before, and runs again: results with lower numbers are of the earlier run. */
+  readonly revision?: number;
 }
 
 /**

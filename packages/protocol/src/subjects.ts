@@ -17,6 +17,16 @@ export const CANCEL_SUBJECT = "cancel.*";
 export const cancelSubject = (app: string): string => `cancel.${app}`;
 export const inferSubject = (target: string, app: string): string => `infer.${target}.${app}`;
 
+/**
+ * Whether an answer may go to this reply subject. The server checks no permission on it, so a publisher could name
+ * another's inbox: with application credentials (`app`), replies must lie below `_INBOX.<app>.`; with `any`
+ * (development on loopback), below `_INBOX.`.
+ */
+export function mayReply(scope: ReplyScope, app: string, reply: string): boolean {
+  return reply.startsWith(scope === "app" ? `_INBOX.${app}.` : "_INBOX.");
+}
+export type ReplyScope = "app" | "any";
+
 export const subjectsOf = (cluster: string) => {
   const prefix = `tutti.${PROTOCOL_VERSION}.${cluster}`;
   // Cached: every record that is sent needs one, and writing a key in base 36 costs more than looking it up.

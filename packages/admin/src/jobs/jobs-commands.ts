@@ -1,7 +1,8 @@
 /** `tutti jobs` and `tutti jobs dead`: what the queue of background jobs has, and what was given up. */
 import type { Bus } from "@tutti/ports/bus";
 import type { DeadJob, JobAdministration } from "@tutti/ports/jobs";
-import { HEADER, JOB_HEADER, StatsReported, isJobId, jobSubject, resultSubject, subjectsOf } from "@tutti/protocol";
+import { JOB_HEADER, type JobReceipt, StatsReported, TuttiError, jobSubject, subjectsOf } from "@tutti/protocol";
+import { readFailure } from "@tutti/client";
 import { FrameReader } from "@tutti/wire";
 import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
@@ -16,11 +17,15 @@ export interface JobsOptions extends ClusterOptions {
 
 export interface DeadOptions extends ClusterOptions {
   readonly model?: string;
+  /** Only those of the job of this id. */
+  readonly id?: string;
   readonly requeue?: boolean;
+  readonly remove?: boolean;
   readonly json?: boolean;
 }
 
 const NAME = "tutti-jobs";
+const RECEIPT_MS = 10_000;
 const RATE = "rate:";
 
 export async function jobs(options: JobsOptions): Promise<void> {
@@ -37,36 +42,72 @@ export async function jobs(options: JobsOptions): Promise<void> {
 }
 
 export async function dead(options: DeadOptions): Promise<void> {
-  await withCluster({ ...options, name: NAME }, async ({ jobs: queue }) => {
+  const { model, id, requeue = false, remove = false } = options;
+  if (requeue && remove) throw usageError("--requeue and --remove: a letter is either put back or removed");
+  await withCluster({ ...options, name: NAME }, async ({ bulk, jobs: queue }) => {
+    const kept: string[] = [];
     const rows = await orNoQueue(async () => {
       const found: DeadRow[] = [];
       for await (const letter of queue.deadJobs()) {
         const row = deadRow(letter);
-        if (options.model !== undefined && row.model !== options.model) continue;
-        if (options.requeue === true) await requeue(queue, letter, row);
+        if ((model !== undefined && row.model !== model) || (id !== undefined && row.id !== id)) continue;
+        if (requeue && (await requeueLetter(bulk, letter, row)).duplicate) {
+          kept.push(row.id);
+          continue;
+        }
+        if (requeue || remove) await queue.removeDead(letter.seq);
         found.push(row);
       }
       return found;
     });
-    if (options.json === true) print(JSON.stringify({ dead: rows, requeued: options.requeue === true }));
-    else if (options.requeue !== true) print(renderDead(rows));
-    else print(`${rows.length} ${rows.length === 1 ? "job is" : "jobs are"} in the queue again`);
+    if (options.json === true) print(JSON.stringify({ dead: rows, requeued: requeue, removed: remove, kept }));
+    else if (requeue) print(`${jobsAre(rows.length)} in the queue again${keptText(kept.length)}`);
+    else if (remove) print(`${rows.length} ${rows.length === 1 ? "dead letter" : "dead letters"} removed`);
+    else print(renderDead(rows));
   });
 }
 
+const jobsAre = (count: number): string => `${count} ${count === 1 ? "job is" : "jobs are"}`;
+const keptText = (count: number): string =>
+  count === 0 ? "" : `; ${jobsAre(count)} perhaps there already: try again in ten minutes`;
+
 /**
- * The job is queued again before its letter is removed: a command that ends in between leaves a letter, and requeues
- * the job under the same message's id. Its deadline begins anew.
+ * Submits the job as its publisher did, so that it is checked alike. Its deadline begins anew. The letter is removed
+ * afterwards: a command that ends in between leaves a letter. That of a duplicate stays too, since the queue may mean
+ * the job's earlier run.
  */
-async function requeue(queue: JobAdministration, letter: DeadJob, { model, app, id, seq }: DeadRow): Promise<void> {
-  if (isJobId(id)) await queue.forgetResult(resultSubject(app, model, id));
+function requeueLetter(
+  bus: Bus,
+  { headers: all, payload, seq }: DeadJob,
+  { model, app }: DeadRow,
+): Promise<JobReceipt> {
   const own: ReadonlySet<string> = new Set([JOB_HEADER.deadCode, JOB_HEADER.deadReason, JOB_HEADER.deadTries]);
   // The server's own headers say where the letter came from.
-  const kept = Object.entries(letter.headers).filter(([name]) => !own.has(name) && !name.startsWith("Nats-"));
-  const headers = { ...Object.fromEntries(kept), [HEADER.messageId]: `requeued-${seq}` };
-  await queue.submit(jobSubject(model, app), { headers, payload: letter.payload });
-  await queue.removeDead(seq);
+  const headers = Object.fromEntries(
+    Object.entries(all).filter(([name]) => !own.has(name) && !name.startsWith("Nats-")),
+  );
+  // A job runner answers below the application's own inbox only.
+  const reply = `_INBOX.${app}.${crypto.randomUUID()}`;
+  const { promise, resolve, reject } = Promise.withResolvers<JobReceipt>();
+  const subscription = bus.subscribe(reply, (delivery) => {
+    const failure = delivery.header("Status") === "503" ? noRunner() : readFailure(delivery, model);
+    if (failure === undefined) resolve(JSON.parse(new TextDecoder().decode(delivery.payload)) as JobReceipt);
+    else reject(failure);
+  });
+  const timer = setTimeout(() => reject(noRunner()), RECEIPT_MS);
+  if (!bus.publish(jobSubject(model, app), payload, { reply, headers })) reject(noRunner());
+  return promise
+    .catch((error: unknown) => {
+      if (!(error instanceof TuttiError)) throw error;
+      throw new CommandError(`dead letter ${seq} is not in the queue again: ${error.message}`, undefined, error);
+    })
+    .finally(() => {
+      clearTimeout(timer);
+      subscription.stop();
+    });
 }
+
+const noRunner = (): TuttiError => new TuttiError("TUTTI_UNAVAILABLE", "no job runner answers: `tutti run jobs`");
 
 function read(queue: JobAdministration): Promise<Omit<JobReading, "rates">> {
   return orNoQueue(async () => ({ backlogs: await queue.backlogs(), dead: await queue.dead() }));

@@ -13,13 +13,14 @@ import {
   DEAD_JOBS_SUBJECT,
   JOBS_BYTES_MAX,
   JOBS_STREAM,
-  JOBS_SUBJECT,
+  JOB_BYTES_MAX,
   JOB_DEADLINE_US_MAX,
   JOB_DUPLICATE_US_MAX,
   JOB_RESULTS_BYTES_MAX,
+  QUEUED_JOBS_SUBJECT,
   RESULTS_BUCKET,
   RESULTS_STREAM,
-  jobSubject,
+  queuedJobSubject,
 } from "@tutti/protocol";
 
 const DAY_NS = 86_400e9;
@@ -44,10 +45,11 @@ export function jobStreams(replicas: number): readonly NewStream[] {
     {
       ...common,
       name: JOBS_STREAM,
-      subjects: [JOBS_SUBJECT],
+      subjects: [QUEUED_JOBS_SUBJECT],
       retention: RetentionPolicy.Workqueue,
       max_age: QUEUE_AGE_NS,
       max_bytes: JOBS_BYTES_MAX,
+      max_msg_size: JOB_BYTES_MAX,
       duplicate_window: JOB_DUPLICATE_US_MAX * 1_000,
     },
     {
@@ -60,7 +62,6 @@ export function jobStreams(replicas: number): readonly NewStream[] {
       max_bytes: JOB_RESULTS_BYTES_MAX,
       allow_rollup_hdrs: true,
       deny_delete: true,
-      // One application's results are read by a subject of their own, which permissions can name.
       allow_direct: true,
     },
     {
@@ -82,7 +83,7 @@ export const consumerName = (model: string): string =>
 export const jobConsumer = (model: string, inFlightMax: number): Partial<ConsumerConfig> => ({
   name: consumerName(model),
   durable_name: consumerName(model),
-  filter_subject: jobSubject(model, "*"),
+  filter_subject: queuedJobSubject(model, "*"),
   ack_policy: AckPolicy.Explicit,
   ack_wait: ACK_WAIT_MS * 1e6,
   // Runners count the tries: a message beyond the server's own limit would stay in the queue, unseen.

@@ -7,14 +7,23 @@ import {
   jetstream,
 } from "@nats-io/jetstream";
 import { type MsgHdrs, type NatsConnection as Connection, headers as newHeaders } from "@nats-io/transport-node";
-import type { DeadJob, JobAdministration, JobQueue, ModelBacklog, QueuedJob, StoredResult } from "@tutti/ports/jobs";
+import type {
+  DeadJob,
+  JobAdministration,
+  JobQueue,
+  KeptResult,
+  ModelBacklog,
+  QueuedJob,
+  StoredResult,
+} from "@tutti/ports/jobs";
 import {
   DEAD_JOBS_STREAM,
   HEADER,
   JOBS_STREAM,
-  JOBS_SUBJECT,
+  QUEUED_JOBS_SUBJECT,
   RESULTS_STREAM,
   DEAD_JOBS_SUBJECT,
+  TuttiError,
 } from "@tutti/protocol";
 import { onceSettled } from "../settling.ts";
 import { consumerName, jobConsumer, jobStreams } from "./job-streams.ts";
@@ -25,6 +34,9 @@ const NO_CONSUMER = 10014;
 const NO_MESSAGE = 10037;
 /** "Stream name already in use with a different configuration": an operator's own settings stay. */
 const IN_USE = 10058;
+/** A newer message of this subject is there than the one that was expected. */
+const WRONG_LAST_SEQUENCE = 10071;
+const FULL_AGAIN_MS = 10_000;
 
 /** The queue of background jobs on JetStream: see job-streams.ts for what the streams keep. */
 export class NatsJobQueue implements JobQueue, JobAdministration {
@@ -45,7 +57,8 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
       await onceSettled(
         async () => {
           try {
-            await manager.streams.info(stream.name);
+            const { config } = await manager.streams.info(stream.name);
+            checkSubjects(stream.name, { found: config.subjects, wanted: stream.subjects });
           } catch (error) {
             if (!isApiError(error, NO_STREAM)) throw error;
             await manager.streams.add(stream).catch((refused: unknown) => {
@@ -59,7 +72,7 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
   }
 
   async queued(): Promise<ReadonlyMap<string, number>> {
-    return this.#countByModel(JOBS_STREAM, JOBS_SUBJECT);
+    return this.#countByModel(JOBS_STREAM, QUEUED_JOBS_SUBJECT);
   }
 
   async dead(): Promise<ReadonlyMap<string, number>> {
@@ -114,18 +127,37 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
     return fetched;
   }
 
-  async result(subject: string): Promise<StoredResult | undefined> {
+  async enqueue(
+    subject: string,
+    { headers, payload }: StoredResult,
+    messageId: string,
+  ): Promise<{ readonly isDuplicate: boolean }> {
+    try {
+      const message = { headers: headersOf({ ...headers, [HEADER.messageId]: messageId }) };
+      return { isDuplicate: (await this.#js.publish(subject, payload, message)).duplicate };
+    } catch (cause) {
+      throw notTaken(cause);
+    }
+  }
+
+  async result(subject: string): Promise<KeptResult | undefined> {
     const message = await (await this.#manage()).direct.getMessage(RESULTS_STREAM, { last_by_subj: subject });
     if (message === null || message.header.get("KV-Operation") !== "") return undefined;
-    return { headers: recordOf(message.header), payload: message.data };
+    return { headers: recordOf(message.header), payload: message.data, revision: message.seq };
   }
 
   async storeResult(subject: string, { headers, payload }: StoredResult): Promise<void> {
     await this.#js.publish(subject, payload, { headers: headersOf(headers) });
   }
 
-  async forgetResult(subject: string): Promise<void> {
-    await this.#js.publish(subject, new Uint8Array(0), { headers: headersOf({ "KV-Operation": "DEL" }) });
+  async forgetResult(subject: string, revision: number): Promise<number | undefined> {
+    const removal = { headers: headersOf({ "KV-Operation": "DEL" }), expect: { lastSubjectSequence: revision } };
+    try {
+      return (await this.#js.publish(subject, new Uint8Array(0), removal)).seq;
+    } catch (error) {
+      if (isApiError(error, WRONG_LAST_SEQUENCE)) return undefined;
+      throw error;
+    }
   }
 
   async bury(subject: string, { headers, payload }: StoredResult, letterId: string): Promise<void> {
@@ -134,18 +166,15 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
 
   async *deadJobs(): AsyncGenerator<DeadJob> {
     const manager = await this.#manage();
-    for (let seq = 1; ; seq++) {
+    const { last_seq: last } = (await manager.streams.info(DEAD_JOBS_STREAM)).state;
+    for (let seq = 1; seq <= last; seq++) {
       const next = { seq, next_by_subj: DEAD_JOBS_SUBJECT };
       const message = await ifThere(manager.streams.getMessage(DEAD_JOBS_STREAM, next));
-      if (message === undefined || message === null) return;
+      if (message === undefined || message === null || message.seq > last) return;
       const { subject, data, header, time } = message;
       seq = message.seq;
       yield { subject, payload: data, headers: recordOf(header), seq, diedAtMs: time.getTime() };
     }
-  }
-
-  async submit(subject: string, { headers, payload }: StoredResult): Promise<{ readonly isDuplicate: boolean }> {
-    return { isDuplicate: (await this.#js.publish(subject, payload, { headers: headersOf(headers) })).duplicate };
   }
 
   async removeDead(seq: number): Promise<void> {
@@ -225,6 +254,27 @@ function headersOf(record: Readonly<Record<string, string>>): MsgHdrs {
   const headers = newHeaders();
   for (const [key, value] of Object.entries(record)) headers.set(key, value);
   return headers;
+}
+
+/** A queue that listens to publishers itself would answer them wherever they say, unchecked. */
+function checkSubjects(
+  name: string,
+  { found, wanted }: { readonly found: readonly string[]; readonly wanted: readonly string[] | undefined },
+): void {
+  if (found.join() === wanted?.join()) return;
+  throw new Error(
+    `stream ${name} is for ${found.join()}, not ${wanted?.join()}: remove it with \`nats stream rm ${name}\``,
+  );
+}
+
+function notTaken(cause: unknown): TuttiError {
+  const text = cause instanceof Error ? cause.message : String(cause);
+  if (/maximum bytes|maximum messages|resources/.test(text))
+    return new TuttiError("TUTTI_OVERLOADED", `the queue of jobs is full: ${text}`, {
+      cause,
+      retryAfterMs: FULL_AGAIN_MS,
+    });
+  return new TuttiError("TUTTI_UNAVAILABLE", `the queue of jobs did not take it: ${text}`, { cause });
 }
 
 const isApiError = (error: unknown, ...codes: readonly number[]): boolean =>

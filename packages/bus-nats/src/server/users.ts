@@ -6,11 +6,15 @@ import {
   FILES_BUCKET,
   INFER_QUEUE,
   INFER_SUBJECT,
+  JOBS_QUEUE,
   JOBS_STREAM,
   JOBS_SUBJECT,
+  JOB_RESULTS_SUBJECT,
+  QUEUED_JOBS_SUBJECT,
   RESULTS_BUCKET,
   RESULTS_STREAM,
   cancelSubject,
+  jobResultsSubject,
   jobSubject,
   ROLES,
   type Role,
@@ -65,7 +69,6 @@ const WRITES: Readonly<Record<Role | "admin", readonly string[]>> = {
     `$KV.${BUCKET.plan}.>`,
     `$KV.${BUCKET.profiles}.>`,
     `$KV.${BUCKET.leases}.${leaseKeys.operation}`,
-    `$KV.${RESULTS_BUCKET}.>`,
   ],
 };
 const FILE_WRITES = [`$O.${FILES_BUCKET}.C.>`, `$O.${FILES_BUCKET}.M.>`, `$JS.API.STREAM.PURGE.OBJ_${FILES_BUCKET}`];
@@ -118,14 +121,18 @@ export function usersOf(options: UsersOptions): readonly NatsUser[] {
 export const LOCAL_USER: NatsUser = {
   name: "local",
   inboxPrefix: "_INBOX",
-  publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>", JOBS_SUBJECT, readsResults(">")],
+  publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>", JOBS_SUBJECT, JOB_RESULTS_SUBJECT],
   subscribe: [OUTSIDE_INBOXES, hearsResults(">")],
 };
 
+/**
+ * It has no permission for JetStream, whose receipts and answers go wherever a message says: into another's inbox, or
+ * into a bucket. Job runners stand in between.
+ */
 const appUser = (app: string): NatsUser => ({
   name: `app-${app}`,
   inboxPrefix: appInboxPrefix(app),
-  publish: [`infer.*.${app}`, cancelSubject(app), jobSubject("*", app), readsResults(`${app}.>`)],
+  publish: [`infer.*.${app}`, cancelSubject(app), jobSubject("*", app), jobResultsSubject("*", app)],
   subscribe: [`${appInboxPrefix(app)}.>`, hearsResults(`${app}.>`)],
 });
 
@@ -144,7 +151,7 @@ function adminUser(cluster: string): NatsUser {
       agents,
       agent("*"),
       JOBS_SUBJECT,
-      readsResults(">"),
+      JOB_RESULTS_SUBJECT,
       ...[JOBS_STREAM, DEAD_JOBS_STREAM].map((stream) => `$JS.API.STREAM.INFO.${stream}`),
       `$JS.API.CONSUMER.INFO.${JOBS_STREAM}.*`,
       `$JS.API.STREAM.MSG.GET.${DEAD_JOBS_STREAM}`,
@@ -242,9 +249,12 @@ function roleSubjects(
       };
     case "jobs":
       return {
-        publish: ["infer.>", CANCEL_SUBJECT, DEAD_JOBS_SUBJECT, ...runsJobs()],
-        // The answers to the requests that it makes of jobs, in the names of their applications.
-        subscribe: ["_INBOX.*.jobs.>"],
+        publish: ["infer.>", CANCEL_SUBJECT, QUEUED_JOBS_SUBJECT, DEAD_JOBS_SUBJECT, ...runsJobs()],
+        // The last are answers to the requests that it makes of jobs, in the names of their applications.
+        subscribe: [
+          ...[JOBS_SUBJECT, JOB_RESULTS_SUBJECT].map((subject) => `${subject} ${JOBS_QUEUE}`),
+          "_INBOX.*.jobs.>",
+        ],
       };
     default:
       return unreachable(role);
@@ -272,11 +282,6 @@ function readsStore(): string[] {
   ]);
 }
 
-/** Reading results at rest: the server's answer comes to the reader's own inbox. */
-function readsResults(keys: string): string {
-  return `$JS.API.DIRECT.GET.${RESULTS_STREAM}.$KV.${RESULTS_BUCKET}.${keys}`;
-}
-
 /** Hearing results as they are stored. */
 function hearsResults(keys: string): string {
   return `$KV.${RESULTS_BUCKET}.${keys}`;
@@ -293,6 +298,6 @@ function runsJobs(): string[] {
     `$JS.API.CONSUMER.INFO.${JOBS_STREAM}.*`,
     `$JS.API.CONSUMER.MSG.NEXT.${JOBS_STREAM}.*`,
     `$JS.ACK.${JOBS_STREAM}.>`,
-    readsResults(">"),
+    `$JS.API.DIRECT.GET.${RESULTS_STREAM}.$KV.${RESULTS_BUCKET}.>`,
   ];
 }

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { CommandError, EXIT, usageError } from "@tutti/admin";
-import { type ClusterOptions, findCluster, openConnection } from "@tutti/admin/cluster";
+import type { NatsConnection } from "@tutti/bus-nats";
+import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { type InferResult, type Job, TuttiClient, TuttiError } from "@tutti/client";
 import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { type ModelSpec, isModelName, isName, jobDeadline } from "@tutti/protocol";
@@ -39,14 +40,14 @@ export async function submitJobs(path: string, options: SubmitJobsOptions): Prom
   if (!isName(app)) throw usageError(`--app ${app}: letters, digits, "-" and "_" only`);
   if (deadline !== undefined) checkDeadline(deadline);
   const files = await jobFiles(path, options.out);
-  const cluster = await findCluster(options);
-  const nats = await openConnection({
-    servers: cluster.servers,
-    credentials: cluster.credentials, // the operator's: an application's may not list models
-    tlsCa: cluster.tlsCa,
-    name: "tutti-jobs",
-    inboxPrefix: `_INBOX.${app}`,
-  });
+  // With the operator's credentials: an application's may not list models.
+  await withCluster({ ...options, name: "tutti-jobs", inboxPrefix: `_INBOX.${app}` }, (nats) =>
+    submitAll(files, nats, options),
+  );
+}
+
+async function submitAll(files: readonly JobFile[], nats: NatsConnection, options: SubmitJobsOptions): Promise<void> {
+  const { model, app } = options;
   const client = new TuttiClient(nats.bulk, { app });
   const progress = new JobProgress(files.length, options.json === true ? "silent" : "shown");
   try {
@@ -71,7 +72,6 @@ export async function submitJobs(path: string, options: SubmitJobsOptions): Prom
   } finally {
     progress.end();
     client.close();
-    await nats.close();
   }
 }
 
@@ -82,7 +82,7 @@ async function submitFile(
   { spec, options }: { readonly spec: ModelSpec; readonly options: SubmitJobsOptions },
 ): Promise<Job | "there"> {
   const { model, outputs, deadline, app } = options;
-  const id = jobIdOfFile(await readFile(file.path), { model, outputs });
+  const id = jobIdOfFile(await readFile(file.path), { app, model, outputs });
   if (await hasResult(file.out, id)) return "there";
   const input = await readInput(file.path, spec);
   if (input.kind === "frames")
@@ -90,7 +90,8 @@ async function submitFile(
   for (;;) {
     try {
       const known = client.jobs.job(model, id, { app });
-      if ((await known.peek()) !== undefined) return known;
+      const result = await known.peek();
+      if (result !== undefined && !(result instanceof TuttiError)) return known; // one that failed is tried again
       return await client.jobs.submit(model, input.inputs, {
         id,
         app,

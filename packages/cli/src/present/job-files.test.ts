@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { hasResult, jobFiles, jobIdOfFile, writeResult } from "./job-files.ts";
 
@@ -41,13 +41,28 @@ test("two files whose results would have one name are refused before anything is
   await rm(inner);
 });
 
+test("results inside the folder, and hidden folders, are no inputs", async () => {
+  const inputs = join(folder, "in");
+  for (const inner of ["out/deep", ".git"]) await mkdir(join(inputs, inner), { recursive: true });
+  for (const name of ["out/a.npy.json", "out/deep/a.npy.json", ".git/a.npy", "outer.json"])
+    await writeFile(join(inputs, name), "");
+  const paths = (await jobFiles(inputs, join(inputs, "out"))).map(({ path }) => relative(inputs, path));
+  expect(paths).toEqual(["a.npy", "b.json", "deep/a.npy", "outer.json"]);
+  await expect(jobFiles(inputs, `${inputs}/`)).rejects.toThrow("need one of their own");
+  for (const name of ["out", ".git", "outer.json"]) await rm(join(inputs, name), { recursive: true });
+});
+
 test("the same bytes for the same model are the same job, and a name of a subject", () => {
   const bytes = new TextEncoder().encode("x");
-  const id = jobIdOfFile(bytes, { model: "mlp" });
+  const id = jobIdOfFile(bytes, { app: "a", model: "mlp" });
   expect(id).toMatch(/^[0-9a-f]{40}$/);
-  expect(jobIdOfFile(bytes, { model: "mlp" })).toBe(id);
-  const others = [jobIdOfFile(bytes, { model: "cnn" }), jobIdOfFile(bytes, { model: "mlp", outputs: "y" })];
-  expect(new Set([id, ...others]).size).toBe(3);
+  expect(jobIdOfFile(bytes, { app: "a", model: "mlp" })).toBe(id);
+  const others = [
+    { app: "b", model: "mlp" },
+    { app: "a", model: "cnn" },
+    { app: "a", model: "mlp", outputs: "y" },
+  ].map((of) => jobIdOfFile(bytes, of));
+  expect(new Set([id, ...others]).size).toBe(4);
 });
 
 test("a result is there as a whole or not at all, and counts for its own job only", async () => {

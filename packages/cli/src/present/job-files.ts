@@ -1,7 +1,7 @@
 /** The files of `tutti jobs submit`, and their results. */
 import { createHash } from "node:crypto";
 import { mkdir, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
-import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import { basename, dirname, extname, join, relative, resolve, sep } from "node:path";
 import { CommandError } from "@tutti/admin";
 import { INPUT_EXTENSIONS } from "./input-file.ts";
 
@@ -25,7 +25,7 @@ export async function jobFiles(path: string, out: string): Promise<JobFile[]> {
   const place = await stat(path).catch((error: Error) => {
     throw new CommandError(`${path}: ${error.message}`);
   });
-  const [root, files] = place.isDirectory() ? [path, await inFolder(path)] : [dirname(path), await inList(path)];
+  const [root, files] = place.isDirectory() ? [path, await inFolder(path, out)] : [dirname(path), await inList(path)];
   if (files.length === 0)
     throw new CommandError(`${path} has no files that a model reads (${INPUT_EXTENSIONS.join(", ")})`);
   if (files.length > JOB_FILES_MAX)
@@ -41,11 +41,17 @@ export async function jobFiles(path: string, out: string): Promise<JobFile[]> {
   return [...byOut].map(([outPath, file]) => ({ path: file, out: outPath }));
 }
 
-async function inFolder(folder: string): Promise<string[]> {
+/** Leaves out hidden files and folders, and results where they are written into the folder itself. */
+async function inFolder(folder: string, out: string): Promise<string[]> {
+  const results = relative(folder, out);
+  if (results === "")
+    throw new CommandError(`--out ${out} is the folder of the inputs: the results need one of their own`);
   const entries = await readdir(folder, { withFileTypes: true, recursive: true });
   return entries
-    .filter((entry) => entry.isFile() && !entry.name.startsWith(".") && isReadable(entry.name))
-    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((entry) => entry.isFile() && isReadable(entry.name))
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+    .filter((path) => !path.split(sep).some((part) => part.startsWith(".")) && !path.startsWith(`${results}${sep}`))
+    .map((path) => join(folder, path))
     .sort();
 }
 
@@ -73,14 +79,14 @@ function outName(root: string, file: string): string {
 }
 
 /**
- * The id of a file's job. The same input for the same model is the same job, so that it runs once, however often the
- * command is run.
+ * The id of a file's job. The same input of the same application for the same model is the same job, so that it runs
+ * once, however often the command is run.
  */
 export function jobIdOfFile(
   bytes: Uint8Array,
-  { model, outputs = "" }: { readonly model: string; readonly outputs?: string | undefined },
+  { app, model, outputs = "" }: { readonly app: string; readonly model: string; readonly outputs?: string | undefined },
 ): string {
-  return createHash("sha256").update(`${model}\n${outputs}\n`).update(bytes).digest("hex").slice(0, ID_LENGTH);
+  return createHash("sha256").update(`${app}\n${model}\n${outputs}\n`).update(bytes).digest("hex").slice(0, ID_LENGTH);
 }
 
 /** Whether the result of this job lies there already. */

@@ -28,6 +28,8 @@ export function addJobs(program: Command, toCluster: (command: Command) => Comma
   toCluster(jobs.command("dead"))
     .description("list the jobs that were given up, and why")
     .option("--model <name>", "only those of this model")
+    .option("--id <id>", "only those of the job of this id")
     .option("--requeue", "put them into the queue again; their deadlines begin anew")
+    .option("--remove", "remove them, with their inputs")
     .action(async (options) => (await import("../commands/jobs.ts")).dead(options));
 }

@@ -148,7 +148,7 @@ export const FLAGS: readonly Flag[] = [
   {
     name: "reply-scope",
     value: REPLY_SCOPES.join("|"),
-    roles: ["ingress"],
+    roles: ["ingress", "jobs"],
     text: "answers go below _INBOX.<app> only, or for development below any _INBOX",
     default: "app",
   },

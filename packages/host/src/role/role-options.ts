@@ -87,7 +87,7 @@ export interface RoleOptions {
   readonly dataPlane: (typeof DATA_PLANES)[number];
   /** ingress: address that executors connect to. */
   readonly dataHost: string;
-  /** ingress: allowed reply subjects: below the application's own inbox, or below any. */
+  /** ingress, jobs: allowed reply subjects: below the application's own inbox, or below any. */
   readonly replyScope: (typeof REPLY_SCOPES)[number];
   /** ingress: folder of the pipelines that it serves, and of their functions. */
   readonly pipelines: string | undefined;

@@ -113,7 +113,7 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
       ...(options.pipelines === undefined ? [] : ["--pipelines", options.pipelines]),
     ],
     profiler: [],
-    jobs: [],
+    jobs: ["--reply-scope", replyScopeOf(options)],
     planner: [
       ...["--epoch", `${options.epoch}us`, "--budget-share", String(options.budgetShare)],
       ...["--sub-clusters-min", String(options.subClustersMin)],

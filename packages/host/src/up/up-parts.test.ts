@@ -204,11 +204,11 @@ test("executors with cores of their own are bound to them and can be split; othe
 test("answers go to an application's own inbox wherever anybody has credentials, and anywhere without", () => {
   const scopes = (flags: Partial<UpFlags>): string[] =>
     planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} })
-      .filter(({ roles }) => roles.includes("ingress"))
+      .filter(({ roles }) => roles.includes("ingress") || roles.includes("jobs"))
       .map(({ roles, argv }) => parseRoleOptions(roles, argv, {}).replyScope);
   const existing = { nats: "nats://a:1" };
   expect(scopes({ ...existing, creds: "tutti-auth/creds" })).toEqual(["app"]);
-  expect(scopes({ ...existing, creds: "creds.nk", layout: "spread", ingresses: "2" })).toEqual(["app", "app"]);
+  expect(scopes({ ...existing, creds: "creds.nk", layout: "spread", ingresses: "2" })).toEqual(["app", "app", "app"]);
   expect(scopes({ apps: "shop" })).toEqual(["app"]);
   expect([scopes({}), scopes(existing)]).toEqual([["any"], ["any"]]);
 });

@@ -1,1 +1,9 @@
-export type { DeadJob, JobAdministration, JobQueue, KeptResult, ModelBacklog, QueuedJob, StoredResult } from "./job-queue.ts";
+export type {
+  DeadJob,
+  JobAdministration,
+  JobQueue,
+  KeptResult,
+  ModelBacklog,
+  QueuedJob,
+  StoredResult,
+} from "./job-queue.ts";
