@@ -25,12 +25,18 @@ const casesOf = ({ a, b, admin }: ApiKeys): readonly Case[] => [
 
 /** Requests that need an administrator's key. */
 const ADMINISTRATIVE = [
-  ["POST", "/v2/repository/index"],
   ["POST", "/v2/repository/models/add-one/unload"],
   ["POST", "/v2/repository/models/other/load"],
   ["POST", "/console/restart"],
 ] as const;
-const READ = ["/v2", "/v2/models/add-one", "/v2/models/add-one/stats", "/console/feed"] as const;
+/** Requests that need any key. */
+const READ = [
+  ["GET", "/v2"],
+  ["GET", "/v2/models/add-one"],
+  ["GET", "/v2/models/add-one/stats"],
+  ["GET", "/console/feed"],
+  ["POST", "/v2/repository/index"],
+] as const;
 
 const keys: Attack = {
   name: "api-keys",
@@ -70,8 +76,8 @@ async function overHttp({ http }: Scene, all: ApiKeys): Promise<string[]> {
       if (reply.status !== expected) broken.push(`${path} with ${who}: answered with ${reply.status}, not ${expected}`);
     }
   }
-  for (const path of READ) {
-    const reply = await ask(http + path, { timeoutMs: 1_500 });
+  for (const [method, path] of READ) {
+    const reply = await ask(http + path, { method, timeoutMs: 1_500 });
     if (reply.status !== 401) broken.push(`${path} with no key: answered with ${reply.status}, not 401`);
   }
   return broken;
@@ -89,9 +95,10 @@ async function overGrpc({ grpc }: Scene, { a }: ApiKeys): Promise<string[]> {
       ["ModelInfer in its own name", "ModelInfer", content, headersOf(a, "a"), STATUS.ok],
       ["ModelStreamInfer with no key", "ModelStreamInfer", content, headersOf(undefined, "a"), STATUS.unauthenticated],
       ["ServerMetadata with no key", "ServerMetadata", new Uint8Array(), {}, STATUS.unauthenticated],
+      ["RepositoryIndex with no key", "RepositoryIndex", new Uint8Array(), {}, STATUS.unauthenticated],
       [
-        "RepositoryIndex with an application's key",
-        "RepositoryIndex",
+        "RepositoryModelUnload with an application's key",
+        "RepositoryModelUnload",
         new Uint8Array(),
         headersOf(a),
         STATUS.forbidden,
