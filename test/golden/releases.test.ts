@@ -1,6 +1,7 @@
 /**
  * Bytes and forms of earlier releases, which this one must read and keep (docs/upgrades.md): see releases/README.md.
  */
+import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { TUTTI_RELEASE } from "@tutti/protocol";
@@ -9,7 +10,8 @@ import { CODECS, plain } from "./release-bytes.ts";
 import { type ReleaseForms, changes, formsOfToday } from "./release-forms.ts";
 
 const FOLDER = join(import.meta.dirname, "releases");
-const isWriting = process.env["TUTTI_GOLDEN"] === "write";
+/** A value of its own: whoever writes decision logs anew does not mean a release's forms. */
+const isWriting = process.env["TUTTI_GOLDEN"] === "release";
 
 interface Frozen {
   readonly codec: string;
@@ -17,7 +19,14 @@ interface Frozen {
   readonly base64: string;
 }
 
+/** @throws {Error} the release is out: what it reads and writes can't be changed any more */
+function assertUnreleased(release: string, tags: readonly string[]): void {
+  if (tags.includes(`v${release}`))
+    throw new Error(`v${release} is out, so its folder stays as it is: give the next release a number`);
+}
+
 function freeze(): void {
+  assertUnreleased(TUTTI_RELEASE, tags());
   const folder = join(FOLDER, TUTTI_RELEASE);
   const bytes: Frozen[] = Object.entries(CODECS).flatMap(([codec, { samples, encode }]) =>
     samples.map((value) => ({ codec, value: plain(value), base64: toBase64(encode(value as never)) })),
@@ -26,6 +35,15 @@ function freeze(): void {
   writeFileSync(join(folder, "forms.json"), `${JSON.stringify(formsOfToday(), null, 1)}\n`);
   writeFileSync(join(folder, "bytes.json"), `${JSON.stringify(bytes, null, 1)}\n`);
 }
+function tags(): readonly string[] {
+  try {
+    const options = { cwd: FOLDER, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] } as const;
+    return execFileSync("git", ["tag", "--list", "v*"], options).split("\n");
+  } catch {
+    return []; // an export without git knows no tags
+  }
+}
+
 const toBase64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64");
 if (isWriting) freeze();
 
@@ -34,7 +52,12 @@ const read = (release: string, file: string): unknown =>
   JSON.parse(readFileSync(join(FOLDER, release, file), "utf8")) as unknown;
 
 test("the present release has its folder", () => {
-  expect(releases, "TUTTI_GOLDEN=write npm test golden").toContain(TUTTI_RELEASE);
+  expect(releases, "TUTTI_GOLDEN=release npm test golden").toContain(TUTTI_RELEASE);
+});
+
+test("the folder of a release that is out is never written anew", () => {
+  expect(() => assertUnreleased("0.1.0", ["v0.0.9", "v0.1.0", ""])).toThrow("v0.1.0 is out");
+  expect(() => assertUnreleased("0.1.0", ["v0.1.0-rc.1", ""])).not.toThrow();
 });
 
 test.each(releases)(
