@@ -171,6 +171,7 @@ export class Catalog {
     if (spec !== undefined) this.#put(spec);
   }
   #onSpecGone(key: string): void {
+    this.#reader.forget(isModelSpec, key);
     const model = this.#byName.get(key);
     if (model === undefined) return;
     this.#byName.delete(key);
@@ -187,6 +188,7 @@ export class Catalog {
     if (model !== undefined) this.#put(model.spec);
   }
   #onStatusGone(key: string): void {
+    this.#reader.forget(isModelStatus, key);
     this.#statuses.delete(key);
     const model = this.#byName.get(key);
     if (model !== undefined) this.#put(model.spec);
@@ -199,6 +201,7 @@ export class Catalog {
     this.#judge(faults.number);
   }
   #onFaultsGone(key: string): void {
+    this.#reader.forget(isModelFaults, key);
     const modelNumber = Number(key.slice(faultKeys.prefix.length));
     this.#faults.delete(modelNumber);
     this.#judge(modelNumber);
@@ -210,6 +213,7 @@ export class Catalog {
     this.#judge(times.number);
   }
   #onTimesGone(key: string): void {
+    this.#reader.forget(isModelRunTimes, key);
     const modelNumber = Number(key.slice(runTimesKeys.prefix.length));
     this.#times.delete(modelNumber);
     this.#judge(modelNumber);

@@ -3,12 +3,12 @@ import type { Entry } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import { newerForm, readStored } from "@tutti/wire";
 
-/** Most keys whose faults are remembered; beyond, a fault may be said again. */
-const KEYS_SAID = 1_024;
+/** Most entries whose faults are remembered; beyond, the oldest one may be said again. */
+const FAULTS_SAID = 1_024;
 
 /**
  * Reads entries of the store. One that is unreadable or of a newer form is reported and ignored: it must not take the
- * others down (T8). A key is reported once until it is readable again, since actors write some of them every second.
+ * others down (T8). An entry is reported once until it is readable again, since actors write some of them every second.
  */
 export class EntryReader {
   readonly #log: Logger;
@@ -21,16 +21,26 @@ export class EntryReader {
   /** @param belongs - whether the value is the one that its key says. @returns undefined: the entry is ignored */
   read<T>(kind: StoredKind<T>, entry: Entry, belongs: (value: T) => boolean = () => true): T | undefined {
     const { key, value: bytes, revision } = entry;
+    const id = idOf(kind, key);
     const value = readStored(bytes, kind);
     if (value !== undefined && belongs(value)) {
-      this.#said.delete(key);
+      this.#said.delete(id);
       return value;
     }
     const why = newerForm(bytes, kind) ?? `it is no ${kind.kind}`;
-    if (this.#said.get(key) === why) return undefined;
-    if (this.#said.size >= KEYS_SAID) this.#said.clear();
-    this.#said.set(key, why);
+    if (this.#said.get(id) === why) return undefined;
+    this.#said.delete(id);
+    if (this.#said.size >= FAULTS_SAID) this.#said.delete(this.#said.keys().next().value!);
+    this.#said.set(id, why);
     this.#log.warn({ key, revision, why }, "ignored an entry that can't be read");
     return undefined;
   }
+
+  /** The entry was deleted: its successor's fault is reported again. */
+  forget(kind: StoredKind<unknown>, key: string): void {
+    this.#said.delete(idOf(kind, key));
+  }
 }
+
+/** Buckets have keys in common, so an entry is known by its kind too. */
+const idOf = ({ kind }: StoredKind<unknown>, key: string): string => `${kind} ${key}`;
