@@ -4,6 +4,8 @@ import { pathToFileURL } from "node:url";
 import type * as Client from "@tutti/client";
 import { SteadyLoad } from "../steady-load.ts";
 
+// The cluster that this process asks ends with its parent.
+process.once("disconnect", () => process.exit());
 const [folder = "", servers = "", model = ""] = process.argv.slice(2);
 const { connect } = (await import(pathToFileURL(join(folder, "packages/client/src/index.ts")).href)) as typeof Client;
 const client = await connect({ servers, app: "upgrade" });

@@ -29,6 +29,8 @@ interface Member {
 export class UpgradingCluster {
   readonly #nats: NatsFixture;
   readonly #members = new Map<string, Member>();
+  /** Every process that was started and has not ended: a test that fails leaves none behind. */
+  readonly #running = new Set<ChildProcess>();
 
   readonly #view = new ClusterView();
   /** A start takes processor time from those that serve: compiled code is kept, and warm-up requests are left out. */
@@ -101,7 +103,9 @@ export class UpgradingCluster {
 
   /** Runs a program of this folder with a release's code, to its end. */
   async #program(file: string, release: ReleaseFolder): Promise<void> {
-    const child = spawn(process.execPath, [own(file), release, this.url], { stdio: ["ignore", "ignore", "pipe"] });
+    const child = this.#track(
+      spawn(process.execPath, [own(file), release, this.url], { stdio: ["ignore", "ignore", "pipe"] }),
+    );
     const errors = textOf(child);
     const [code] = (await once(child, "close")) as [number | null];
     if (code !== 0) throw new Error(`${file} ended with ${code}:\n${errors()}`);
@@ -118,7 +122,9 @@ export class UpgradingCluster {
   }
 
   async #run(name: string, args: readonly string[]): Promise<Member> {
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe", "ipc"], env: this.#env });
+    const child = this.#track(
+      spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe", "ipc"], env: this.#env }),
+    );
     const errors = textOf(child);
     const failed = once(child, "exit").then(([code]) => {
       throw new Error(`${name} ended with ${code} before it was ready:\n${errors().slice(-4_000)}`);
@@ -126,6 +132,12 @@ export class UpgradingCluster {
     failed.catch(() => undefined);
     await Promise.race([once(child, "message", { signal: AbortSignal.timeout(READY_MS) }), failed]);
     return { child, errors };
+  }
+
+  #track(child: ChildProcess): ChildProcess {
+    this.#running.add(child);
+    child.once("exit", () => this.#running.delete(child));
+    return child;
   }
 
   /** Drains a process as an upgrade does. */
@@ -136,7 +148,7 @@ export class UpgradingCluster {
   }
 
   async stop(): Promise<void> {
-    for (const { child } of this.#members.values()) child.kill("SIGKILL");
+    for (const child of this.#running) child.kill("SIGKILL");
     await this.#nats.stop();
   }
 }
