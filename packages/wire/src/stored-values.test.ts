@@ -23,6 +23,21 @@ test("a value of a newer form is not read, even if it would pass, and the reason
   );
 });
 
+test("the first release with a new form reads it, and writes the one that its neighbour reads (STORED-3)", () => {
+  const shape = schema.record({ x: schema.count });
+  const [before, first, next] = [
+    stored("point", 1, shape),
+    stored("point", { reads: 2, writes: 1 }, shape),
+    stored("point", 2, shape),
+  ];
+  const [old, written, newest] = [before, first, next].map((kind) => writeStored(kind, { x: 7 }));
+  for (const bytes of [old!, written!]) expect(readStored(bytes, before)).toEqual({ x: 7 });
+  for (const bytes of [old!, written!, newest!]) expect(readStored(bytes, first)).toEqual({ x: 7 });
+  expect(readStored(newest!, before)).toBeUndefined();
+  expect(newerForm(newest!, first)).toBeUndefined();
+  expect(() => stored("point", { reads: 3, writes: 1 }, shape)).toThrow();
+});
+
 test("what no release has written is unreadable, and not newer (T8)", () => {
   for (const text of [
     "{nope",

@@ -2,8 +2,8 @@
 import { type StoredKind, formNumberOf } from "@tutti/protocol";
 import { fromJson, toJson } from "./msgpack.ts";
 
-/** Encodes a value in the form that this release knows (STORED-1). */
-export const writeStored = <T extends object>({ formNumber: form }: StoredKind<T>, value: T): Uint8Array =>
+/** Encodes a value, which has the form that this release writes (STORED-1, STORED-3). */
+export const writeStored = <T extends object>({ writtenForm: form }: StoredKind<T>, value: T): Uint8Array =>
   toJson({ form, ...value });
 
 /**

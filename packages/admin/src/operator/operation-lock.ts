@@ -75,7 +75,7 @@ export class OperationLock {
   async release(): Promise<void> {
     this.#over = true;
     if (!this.#lost)
-      await update(this.#store, toJson({ form: OperationLease.formNumber }), this.#revision).catch(() => undefined);
+      await update(this.#store, toJson({ form: OperationLease.writtenForm }), this.#revision).catch(() => undefined);
   }
 
   /** Reads the revision of a renewal that the store accepted, but whose answer was lost. */
