@@ -41,7 +41,7 @@ test("there is one actor of each role in each node, and one ranker leads", async
   const { code, stdout } = await up.command("actors", "--json");
   expect(code).toBe(0);
   const actors = JSON.parse(stdout) as { role: string; process: string }[];
-  for (const role of ["ingress", "batcher", "ranker", "profiler", "planner", "gateway"])
+  for (const role of ["ingress", "batcher", "ranker", "profiler", "planner", "gateway", "jobs"])
     expect(
       actors
         .filter((actor) => actor.role === role)

@@ -47,7 +47,7 @@ async function askUntilAnswered(client: Tutti): Promise<void> {
   throw new Error("no answer after 100 attempts");
 }
 
-test.each(["executor-0", "batcher", "ranker-0", "ranker-1", "ingress", "profiler", "planner", "gateway"])(
+test.each(["executor-0", "batcher", "ranker-0", "ranker-1", "ingress", "profiler", "planner", "gateway", "jobs"])(
   "%s is started again when it is killed, and requests are answered",
   async (name) => {
     const client = await connect({ servers: shared.url, app: "e2e" });

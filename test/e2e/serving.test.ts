@@ -268,7 +268,7 @@ test("every actor answers the NATS services protocol, and tutti actors lists the
   const { code, stdout } = await up.command("actors", "--json");
   expect(code).toBe(0);
   const roles = (JSON.parse(stdout) as { role: string }[]).map(({ role }) => role);
-  const expected = ["batcher", "executor", "gateway", "ingress", "planner", "profiler", "ranker"];
+  const expected = ["batcher", "executor", "gateway", "ingress", "jobs", "planner", "profiler", "ranker"];
   expect(roles.filter((role, index) => role !== "executor" || roles.indexOf(role) === index).sort()).toEqual(expected);
   for (const role of new Set(expected)) {
     const { body } = await request(`$SRV.INFO.${role}`, "");

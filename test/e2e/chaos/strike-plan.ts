@@ -23,7 +23,7 @@ interface Struck {
 }
 const SPREAD: Struck = {
   path: ["ingress", "batcher", "ranker", "executor"],
-  beside: ["profiler", "planner", "gateway"],
+  beside: ["profiler", "planner", "gateway", "jobs"],
   count: { ingress: 2, batcher: 2, ranker: 3, executor: 4 },
 };
 function struckIn({ kind, nodes, natsServers }: Layout): Struck {

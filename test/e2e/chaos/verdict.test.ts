@@ -151,13 +151,13 @@ test("a request's number is found again in the SLO of its arrival, also after co
 test("a seed strikes every role with every signal, and the same way each time", () => {
   const first = (seed: number, layout: Layout = { kind: "spread", nodes: 1 }): PlannedStrike[] => {
     const strikes = strikesOf(seed, layout);
-    return Array.from({ length: 60 }, () => strikes.next().value as PlannedStrike);
+    return Array.from({ length: 80 }, () => strikes.next().value as PlannedStrike);
   };
   expect(first(3)).toEqual(first(3));
   expect(first(3)).not.toEqual(first(4));
   const roles = (target: string): string => (target === "leader" ? "ranker" : target.replace(/-\d+$/, ""));
   const seen = new Set(first(3).map(({ target, signal }) => `${roles(target)} ${signal}`));
-  for (const role of ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway"])
+  for (const role of ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway", "jobs"])
     for (const signal of ["SIGKILL", "SIGTERM", "SIGSTOP"]) expect(seen).toContain(`${role} ${signal}`);
   const targets = (nodes: number): string[] => first(3, { kind: "node", nodes }).map(({ target }) => target);
   const executors = ["executor-0", "executor-1", "executor-2", "executor-3"];

@@ -114,7 +114,7 @@ test("a process that ignores being asked is killed when its time is over, and re
 });
 
 test("only what there can be one of is stopped before its replacement starts", () => {
-  const roles = ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway"] as const;
+  const roles = ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway", "jobs"] as const;
   expect(roles.filter((role) => replacementOrder(role) === "spare-first")).toEqual(["ingress", "batcher", "ranker"]);
 });
 
