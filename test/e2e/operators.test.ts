@@ -63,6 +63,7 @@ const PROCESSES = [
   "executor-1",
   "gateway",
   "ingress",
+  "jobs",
   "planner",
   "profiler",
   "ranker-0",
