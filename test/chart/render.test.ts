@@ -223,13 +223,13 @@ test.each([["tutti.example.org,b.example.org"], [["tutti.example.org", "b.exampl
   "gateways that check names know those of their own services: %j",
   (hosts) => {
     const values = { ...TRIAL, config: { "allowed-hosts": hosts } };
-    const [{ data }] = ofKind(render(values), "ConfigMap").filter(({ metadata }) => metadata.name.endsWith("-config"));
-    const names = (parse(data!["tutti.yaml"]) as Record<string, unknown>)["allowed-hosts"];
+    const { data } = named(render(values), "ConfigMap", "t-tutti-config");
+    const names = (parse(data!["tutti.yaml"]!) as Record<string, unknown>)["allowed-hosts"];
     const services = ["t-tutti", "t-tutti-node"].flatMap((name) =>
       ["", ".ai", ".ai.svc", ".ai.svc.cluster.local"].map((end) => name + end),
     );
     expect(names).toEqual(["tutti.example.org", "b.example.org", ...services]);
-    const [{ spec }] = ofKind(render(EVERYTHING), "ScaledObject");
+    const { spec } = named(render(EVERYTHING), "ScaledObject", "t-tutti-executor");
     expect(services).toContain(new URL(spec.triggers[0].metadata.url as string).hostname);
   },
 );

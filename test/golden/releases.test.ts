@@ -37,8 +37,8 @@ function freeze(): void {
 }
 function tags(): readonly string[] {
   try {
-    const options = { cwd: FOLDER, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] } as const;
-    return execFileSync("git", ["tag", "--list", "v*"], options).split("\n");
+    const args = ["-C", FOLDER, "tag", "--list", "v*"];
+    return execFileSync("git", args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).split("\n");
   } catch {
     return []; // an export without git knows no tags
   }
