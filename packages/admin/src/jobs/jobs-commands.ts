@@ -48,9 +48,16 @@ export async function dead(options: DeadOptions): Promise<void> {
     const kept: string[] = [];
     const rows = await orNoQueue(async () => {
       const found: DeadRow[] = [];
+      const newest = requeue ? await newestLetters(queue) : new Map<string, number>();
       for await (const letter of queue.deadJobs()) {
         const row = deadRow(letter);
         if ((model !== undefined && row.model !== model) || (id !== undefined && row.id !== id)) continue;
+        const last = newest.get(keyOf(row)) ?? 0;
+        if (requeue && row.seq > last) continue; // it came meanwhile
+        if (requeue && row.seq < last) {
+          await queue.removeDead(row.seq);
+          continue;
+        }
         if (requeue && (await requeueLetter(bulk, letter, row)).duplicate) {
           kept.push(row.id);
           continue;
@@ -65,6 +72,16 @@ export async function dead(options: DeadOptions): Promise<void> {
     else if (remove) print(`${rows.length} ${rows.length === 1 ? "dead letter" : "dead letters"} removed`);
     else print(renderDead(rows));
   });
+}
+
+/** A letter that was put there by hand may be of no job that is known. */
+const keyOf = ({ app, model, id, seq }: DeadRow): string => (id === "" ? `${seq}` : `${app}.${model}.${id}`);
+
+/** A job that failed several times has a letter of each; only the last one is put back. */
+async function newestLetters(queue: JobAdministration): Promise<ReadonlyMap<string, number>> {
+  const newest = new Map<string, number>();
+  for await (const letter of queue.deadJobs()) newest.set(keyOf(deadRow(letter)), letter.seq);
+  return newest;
 }
 
 const jobsAre = (count: number): string => `${count} ${count === 1 ? "job is" : "jobs are"}`;
