@@ -158,11 +158,12 @@ test("a page that opens again has the history of before, and every canvas says w
   const { at } = await historyOf();
   expect(at[0]).toBe(past.at[0]);
   const canvases = page.locator("canvas");
+  // Four charts are there at once, and the timeline with the first batches that it hears of.
+  await expect.poll(() => canvases.count(), PATIENT).toBe(5);
   for (const canvas of await canvases.all()) {
     expect(await canvas.getAttribute("role")).toBe("img");
     expect((await canvas.getAttribute("aria-label"))?.length).toBeGreaterThan(20);
   }
-  expect(await canvases.count()).toBe(5);
 
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");

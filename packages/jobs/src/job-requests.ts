@@ -13,9 +13,9 @@ const KEPT: readonly string[] = [
  * Longest that an ingress holds a job. Then it goes back to the queue, which costs little, and an ingress that died
  * with it has kept it no longer.
  */
-const HELD_MS = 60_000;
-/** Time after its deadline in which an ingress that lives has answered: a parked model may have to be loaded first. */
-const GRACE_MS = 60_000;
+const HELD_MS = 30_000;
+/** Time after its deadline in which an ingress that lives has answered. One that waits for a parked model is asked again. */
+const GRACE_MS = 15_000;
 
 interface Waiting {
   readonly terms: JobTerms;
