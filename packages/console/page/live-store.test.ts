@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { FeedBatches, FeedModel, FeedState } from "../src/feed.ts";
+import type { FeedBatches, FeedHistory, FeedModel, FeedState } from "../src/feed.ts";
 import { HISTORY_MODELS_MAX, HISTORY_POINTS_MAX, History } from "../src/history.ts";
 import { BARS_KEPT, BARS_LAST_MS, LiveStore, OPERATIONS_KEPT, REFUSALS_KEPT } from "./live-store.ts";
 
@@ -34,7 +34,7 @@ test("a page that opens has the gateway's history, and goes on with its own", ()
   for (let s = 1; s <= 20; s++) past.note(s, [model("a", { queue: s })]);
   const store = new LiveStore();
   store.apply("state", state(3_000, [model("old")]), 0);
-  const { at, models } = JSON.parse(JSON.stringify(past.toFeed())) as FeedEvents["history"];
+  const { at, models } = JSON.parse(JSON.stringify(past.toFeed())) as FeedHistory;
   store.apply("history", { at, models: [] }, 0);
   for (const one of models) store.apply("historyModel", one, 0);
   store.apply("state", state(20_900, [model("a", { queue: 99 })]), 0);

@@ -14,7 +14,7 @@ const KEPT: readonly string[] = [
  * with it has kept it no longer.
  */
 const HELD_MS = 30_000;
-/** Time after its deadline in which an ingress that lives has answered. One that waits for a parked model is asked again. */
+/** Time after its deadline in which an ingress has answered that lives and does not wait for a parked model. */
 const GRACE_MS = 15_000;
 
 interface Waiting {
