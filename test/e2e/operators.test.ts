@@ -109,7 +109,7 @@ test(
     expect([code, stderr, others]).toEqual([0, "", {}]);
     expect(ok).toBeGreaterThan(PER_SECOND);
     const events = linesOf(stdout);
-    expect(events.at(-1)).toEqual({ event: "end", done: 9, left: [], failure: null });
+    expect(events.at(-1)).toEqual({ event: "end", done: PROCESSES.length, left: [], failure: null });
     expect(
       events
         .filter(({ event }) => event === "done")
