@@ -75,7 +75,8 @@ async function runTests({ name }: Suite): Promise<Outcome> {
   const first = await runVitest(name, filters);
   const again = stoppedBy === undefined ? secondRun(first).map(({ file }) => file) : [];
   if (again.length > 0) console.log(`\n== ${name}, a second time: ${again.join(", ")}`);
-  const outcome = again.length === 0 ? first : bothRuns(first, await runVitest(name, again));
+  // One file after the other: what failed for want of a core has both now.
+  const outcome = again.length === 0 ? first : bothRuns(first, await runVitest(name, again, ["--no-file-parallelism"]));
   sayOutcome(outcome, startedAt);
   return outcome;
 }
@@ -87,7 +88,7 @@ function sayOutcome({ suite, failed, note }: Outcome, startedAt: number): void {
   );
 }
 
-async function runVitest(suite: string, paths: readonly string[]): Promise<Outcome> {
+async function runVitest(suite: string, paths: readonly string[], more: readonly string[] = []): Promise<Outcome> {
   const file = join(results, `${suite}.json`);
   const reporters = ["--reporter", "agent", "--reporter", "./infra/test/reporter.ts"];
   const args = [
@@ -97,6 +98,7 @@ async function runVitest(suite: string, paths: readonly string[]): Promise<Outco
     suite,
     "--passWithNoTests",
     ...reporters,
+    ...more,
     ...paths,
   ];
   rmSync(file, { force: true });
