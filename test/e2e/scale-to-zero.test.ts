@@ -15,7 +15,7 @@ import { TuttiUp } from "./tutti-up.ts";
 
 const WIDTHS = [1_024, 1_024, 1_024, 16];
 const ROW = Array.from({ length: WIDTHS[0]! }, (_, i) => (i % 7) / 7);
-/** Of a layer of 1,024 by 1,024 numbers: a model has two of them. */
+/** A layer of 1,024 by 1,024 numbers; a model has two. */
 const WEIGHT_BYTES = 4 * 1_024 * 1_024;
 const SLO_MS = 500;
 const COLD_START_MS = 30_000;
