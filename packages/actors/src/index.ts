@@ -2,7 +2,8 @@ export { AWAKE_WITHIN, BrokerStallDetector } from "./runtime/broker-stall-detect
 export * from "./runtime/catalog.ts";
 export { drainInOrder } from "./runtime/drain-order.ts";
 export * from "./runtime/ports.ts";
-export { createBatcher, type BatcherConfig } from "./batcher/batcher.ts";
+export { createBatcher } from "./batcher/batcher.ts";
+export type { BatcherConfig } from "./batcher/batcher-config.ts";
 export { createPlanner, type PlannerConfig } from "./planner/planner.ts";
 export { createProfiler, type ProfilerConfig } from "./profiler/profiler.ts";
 export { createRanker, type RankerConfig } from "./ranker/ranker.ts";

@@ -7,9 +7,8 @@
  *              are dropped.
  *   BATCHER-3. A dispatched batch is held until its executor reports it done, refuses it, or dies (T1).
  */
-import type { Alarm, Stop } from "@tutti/ports/clock";
+import type { Stop } from "@tutti/ports/clock";
 import {
-  ArrivalsMissed,
   BUCKET,
   BatchFinished,
   BatchRefused,
@@ -22,78 +21,35 @@ import {
   leaseKeys,
   threadOf,
 } from "@tutti/protocol";
-import {
-  type DispatchedBatch,
-  type ModelEvent,
-  type Policy,
-  type Preference,
-  batchInFlight,
-  step,
-} from "@tutti/scheduling";
-import {
-  type ActorKey,
-  type BatchId,
-  type Instant,
-  NEVER,
-  type ThreadId,
-  between,
-  isJobThread,
-  millis,
-  requestThreadOf,
-  seconds,
-} from "@tutti/units";
+import { type DispatchedBatch, batchInFlight } from "@tutti/scheduling";
+import { type ActorKey, type BatchId, type Instant, type ThreadId, between, millis, seconds } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../runtime/catalog.ts";
 import { plausible } from "../runtime/plausible.ts";
-import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
-import { OWN_APP_NUMBER } from "../runtime/own-request.ts";
+import type { Actor, ActorPorts } from "../runtime/ports.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { RankerRouter } from "./ranker-router.ts";
-import { ArrivalCosts } from "./arrival-costs.ts";
+import { Arrivals } from "./arrivals.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
+import type { BatcherConfig } from "./batcher-config.ts";
 import { batcherFigures } from "./batcher-figures.ts";
-import { Dispatcher, type QueuedRequest } from "./dispatcher.ts";
+import { Dispatcher } from "./dispatcher.ts";
 import { OverdueBatches } from "./overdue-batches.ts";
 import { EndedBatches } from "./ended-batches.ts";
 import { ModelOwnership } from "./ownership/model-ownership.ts";
 import { ModelLoads } from "./ownership/model-loads.ts";
-import type { DelayFloors } from "./pull-cost.ts";
 import { SampleSelector } from "./sample-selector.ts";
 import { QuotaPublisher } from "./quota-publisher.ts";
 import { StallDetector } from "./stall-detector.ts";
 import { ModelThreads, profileOf } from "./model-threads.ts";
-import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
-
-export interface BatcherConfig extends ActorConfig {
-  readonly policy: Policy;
-  /** Preference of the adaptive policy. */
-  readonly prefer?: Preference;
-  readonly gather: "target" | "head";
-  /**
-   * Knowledge used about running times that depend on the input. `hints`, the default: the distribution of each
-   * application and the length of each request; `distributions`: the distributions alone; `means`: nothing but mean
-   * latencies. For comparisons.
-   */
-  readonly latency?: "hints" | "distributions" | "means";
-  /** Overrides the patience of the models: 0 eager … 1 full deferral. */
-  readonly patience?: number;
-  readonly delayFloors: DelayFloors;
-  /**
-   * Share of its SLO by which a batch starts before frontrun. The window from frontrun to latest is only l(b+1) − l(b)
-   * wide: a machine that is late by more than that once would turn a deferred request into a refused one.
-   */
-  readonly marginShare: number;
-}
+import { ThreadStepper } from "./thread-stepper.ts";
+import { ThreadTable, countStart } from "./thread-table.ts";
 
 export function createBatcher(ports: ActorPorts, config: BatcherConfig, ready: () => void): Actor {
   return new Batcher(ports, config, ready);
 }
 
-/** Bound of the arrivals kept for threads whose lease is not known here yet. An ingress may hear of a lease first. */
-const EARLY_MAX = 4_096;
-
 class Batcher implements Actor {
   readonly role = "batcher" as const;
-  readonly #takesHints: boolean;
   readonly key: ActorKey;
   readonly #ports: ActorPorts;
   readonly #config: BatcherConfig;
@@ -104,7 +60,6 @@ class Batcher implements Actor {
   readonly #threads = new ThreadTable();
   readonly #loads = new ModelLoads();
   readonly #order = new ArrivalOrder();
-  readonly #costs = new ArrivalCosts();
   readonly #selector = new SampleSelector();
   readonly #ended = new EndedBatches();
   readonly #router: RankerRouter;
@@ -112,17 +67,15 @@ class Batcher implements Actor {
   readonly #overdue: OverdueBatches;
   readonly #shares: QuotaPublisher;
   readonly #stalls: StallDetector;
-  readonly #alarm: Alarm;
+  readonly #stepper: ThreadStepper;
+  readonly #arrivals: Arrivals;
   readonly #timers: Stop[];
-  #early: { arrival: RequestArrived; sender: ActorKey; steps: RequestCosts["steps"] | undefined }[] = [];
-  #armedFor: Instant = NEVER;
   #leave: (() => void) | undefined;
 
   constructor(ports: ActorPorts, config: BatcherConfig, ready: () => void) {
     this.key = config.key;
     this.#ports = ports;
     this.#config = config;
-    this.#takesHints = (config.latency ?? "hints") === "hints";
     this.#runtime = new ActorRuntime(ports, config, {
       role: "batcher",
       listensTo: ["ingress", "batcher", "ranker", "executor"],
@@ -142,7 +95,7 @@ class Batcher implements Actor {
       clock: ports.clock,
       threads: this.#threads,
       dispatcher: () => this.#dispatcher,
-      step: (entry, event) => this.#step(entry, event),
+      step: (entry, event) => this.#stepper.step(entry, event),
     });
     this.#dispatcher = new Dispatcher({
       runtime: this.#runtime,
@@ -171,7 +124,8 @@ class Batcher implements Actor {
     this.#modelThreads = this.#createModelThreads();
     this.#shares = new QuotaPublisher({ runtime: this.#runtime, threads: this.#threads, clock: ports.clock });
     this.#stalls = this.#createStalls();
-    this.#alarm = ports.clock.alarm(() => this.#onAlarm());
+    this.#stepper = this.#createStepper();
+    this.#arrivals = this.#createArrivals();
     this.#listen();
     this.#timers = [
       ports.clock.every(millis(20), () => this.#tick()),
@@ -200,7 +154,7 @@ class Batcher implements Actor {
     if (this.#ownership.leaving) return;
     this.#leave = () => {
       this.#leave = undefined;
-      this.#alarm.clear();
+      this.#stepper.close();
       this.#dispatcher.close();
       this.#ownership.close();
       this.#shares.close();
@@ -223,7 +177,7 @@ class Batcher implements Actor {
       dispatcher: this.#dispatcher,
       selector: this.#selector,
       router: this.#router,
-      step: (entry, event) => this.#step(entry, event),
+      step: (entry, event) => this.#stepper.step(entry, event),
       catalog: () => this.#catalog,
       isPassing: (modelNumber) => this.#ownership.isPassing(modelNumber),
       onStarted: (model, term) => this.#runtime.log.info({ model, term }, "took a ModelThread"),
@@ -236,7 +190,7 @@ class Batcher implements Actor {
       clock: this.#ports.clock,
       threads: this.#threads,
       dispatcher: this.#dispatcher,
-      giveUp: ({ thread, batchId }) => this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId })),
+      giveUp: ({ thread, batchId }) => this.#stepper.stepById(thread, (at) => ({ kind: "batch-refused", at, batchId })),
     });
   }
 
@@ -253,6 +207,22 @@ class Batcher implements Actor {
     });
   }
 
+  #createStepper(): ThreadStepper {
+    return new ThreadStepper({
+      ...{ clock: this.#ports.clock, threads: this.#threads, dispatcher: this.#dispatcher },
+      onStep: (entry) => this.#shares.stepped(entry),
+    });
+  }
+
+  #createArrivals(): Arrivals {
+    return new Arrivals({
+      ...{ runtime: this.#runtime, clock: this.#ports.clock, threads: this.#threads, order: this.#order },
+      ...{ modelThreads: this.#modelThreads, dispatcher: this.#dispatcher, stepper: this.#stepper },
+      ...{ selector: this.#selector, stalls: this.#stalls },
+      takesHints: (this.#config.latency ?? "hints") === "hints",
+    });
+  }
+
   #typeOf({ executor, gpu }: Pick<GpuGranted, "executor" | "gpu">): string | undefined {
     return this.#runtime.registry.get(executor)?.gpus?.find((state) => state.gpu === gpu)?.type;
   }
@@ -260,15 +230,13 @@ class Batcher implements Actor {
   #listen(): void {
     const { reader } = this.#runtime;
     const { arrival: isArrival, costs: areCosts, grant: isGrant, finished: isFinished } = plausible(() => this.#now());
-    this.#runtime.onPlausible(RequestCosts, areCosts, (costs, sender) => this.#costs.note(costs, sender));
-    this.#runtime.onPlausible(RequestArrived, isArrival, (arrival, sender) =>
-      this.#onArrival(arrival, sender, this.#costs.take(arrival, sender)),
-    );
+    this.#runtime.onPlausible(RequestCosts, areCosts, (costs, sender) => this.#arrivals.noteCosts(costs, sender));
+    this.#runtime.onPlausible(RequestArrived, isArrival, (arrival, sender) => this.#arrivals.take(arrival, sender));
     reader.on(RequestWithdrawn, ({ thread, seq }, sender) => {
       const entry = this.#threads.get(thread);
       if (entry === undefined) return;
       this.#stalls.withdrawn(entry);
-      this.#step(entry, { kind: "request-withdrawn", at: this.#now(), ingress: sender, seq });
+      this.#stepper.step(entry, { kind: "request-withdrawn", at: this.#now(), ingress: sender, seq });
     });
     this.#runtime.onPlausible(GpuGranted, isGrant, (grant, sender) => {
       const entry = this.#threads.get(grant.thread);
@@ -281,12 +249,12 @@ class Batcher implements Actor {
       entry.grants++;
       entry.grantLagUs += between(this.#dispatcher.dueAt(grant), at);
       const own = this.#modelThreads.ownProfile(grant.thread, () => this.#typeOf(grant));
-      this.#step(entry, { kind: "gpu-granted", at, grant, ...(own !== undefined && { own }) });
+      this.#stepper.step(entry, { kind: "gpu-granted", at, grant, ...(own !== undefined && { own }) });
     });
     this.#runtime.onPlausible(BatchFinished, isFinished, (finished, sender) => this.#onFinished(finished, sender));
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {
       if (this.#batchOf(thread, batchId, sender) !== undefined)
-        this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
+        this.#stepper.stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
     });
     this.#runtime.onPacked(ExecutorLost, ({ executor }) => this.#onExecutorLost(executor));
   }
@@ -295,71 +263,10 @@ class Batcher implements Actor {
     return this.#ports.clock.now();
   }
 
-  #onArrival(arrival: RequestArrived, sender: ActorKey, steps: RequestCosts["steps"] | undefined): void {
-    // Drop late or repeated arrivals of an ingress that has left: its inputs are gone.
-    if (this.#runtime.registry.isGone(sender)) return;
-    const entry = this.#entryFor(arrival.thread, arrival.term);
-    if (entry === undefined || arrival.term > entry.term) {
-      if (isJobThread(arrival.thread)) return; // The heartbeats of its ingress bring it again.
-      if (this.#early.length >= EARLY_MAX) this.#forgetEarly();
-      if (this.#early.length < EARLY_MAX) this.#early.push({ arrival, sender, steps });
-      return;
-    }
-    if (arrival.term < entry.term) return; // BATCHER-1: the ingress sends it again under the new term.
-    const verdict = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
-    const now = this.#now();
-    const { isForJobs } = entry;
-    if (verdict === "repeated") return isForJobs ? undefined : this.#stalls.arrived(entry, arrival.deadline, now);
-    if (verdict !== "fresh") this.#askAgain(sender, arrival.thread, arrival.term, verdict);
-    entry.arrivals++;
-    if (!isForJobs) this.#selector.arrived(entry.id, arrival.app);
-    entry.arrivalLagUs += between(arrival.arrivedAt, now);
-    const request: QueuedRequest = {
-      ingress: sender,
-      seq: arrival.seq,
-      deadline: arrival.deadline,
-      arrivedAt: arrival.arrivedAt,
-      slo: arrival.slo,
-      app: arrival.app,
-      priority: arrival.priority,
-      size: arrival.size,
-      units: this.#takesHints ? arrival.units : 0,
-      isOwn: arrival.app === OWN_APP_NUMBER,
-      steps,
-      thread: arrival.thread,
-    };
-    if (entry.isTooLong) return this.#dispatcher.refuseLong(request, entry.id);
-    const { infeasible } = entry;
-    this.#step(entry, { kind: "request-arrived", at: now, request });
-    // Jobs wait as long as requests need the accelerators: that is no stall.
-    if (entry.infeasible === infeasible && !isForJobs) this.#stalls.arrived(entry, arrival.deadline, now);
-  }
-
-  /** The thread that an ingress means. That of a model's jobs starts with the first of them. */
-  #entryFor(thread: ThreadId, term: number): ThreadEntry | undefined {
-    const entry = this.#threads.get(thread);
-    if (entry !== undefined || !isJobThread(thread)) return entry;
-    const requests = this.#threads.get(requestThreadOf(thread));
-    return requests?.term === term ? this.#modelThreads.startJobs(requests) : undefined;
-  }
-
-  #askAgain(
-    ingress: ActorKey,
-    thread: RequestArrived["thread"],
-    term: number,
-    range: { from: number; to: number },
-  ): void {
-    this.#runtime.send(ingress, ArrivalsMissed, { thread, term, fromSeq: range.from, toSeq: range.to });
-  }
-
   #onBeat(peer: Heartbeat): void {
     this.#router.leaders.hearBeat(peer);
     if (peer.role === "batcher") this.#ownership.onBeat(peer);
-    for (const { thread, term, arrivalSeq } of peer.arrivals ?? []) {
-      if (this.#entryFor(thread, term)?.term !== term) continue;
-      const range = this.#order.missing(peer.key, { thread, term, last: arrivalSeq, sentAt: peer.sentAt }, this.#now());
-      if (range !== undefined) this.#askAgain(peer.key, thread, term, range);
-    }
+    this.#arrivals.onBeat(peer);
   }
 
   #onLost(peer: Heartbeat): void {
@@ -369,12 +276,12 @@ class Batcher implements Actor {
       this.#order.forgetIngress(peer.key);
       this.#dispatcher.forgetIngress(peer.key);
       for (const entry of this.#threads.values()) this.#stalls.withdrawn(entry);
-      this.#stepAll((at) => ({ kind: "ingress-lost", at, ingress: peer.key }));
+      this.#stepper.stepAll((at) => ({ kind: "ingress-lost", at, ingress: peer.key }));
     }
   }
 
   #onExecutorLost(executor: ActorKey): void {
-    this.#stepAll((at) => ({ kind: "executor-lost", at, executor }));
+    this.#stepper.stepAll((at) => ({ kind: "executor-lost", at, executor }));
   }
 
   #onFinished(finished: BatchFinished, sender: ActorKey): void {
@@ -390,7 +297,7 @@ class Batcher implements Actor {
       entry.pullCost.note(now, finished.batchSize, startDelay);
     }
     const ran = finished.batchSize > 0 && finished.failed === 0;
-    this.#step(entry, {
+    this.#stepper.step(entry, {
       kind: "batch-finished",
       at: now,
       batchId: finished.batchId,
@@ -429,27 +336,19 @@ class Batcher implements Actor {
     if (this.#modelThreads.hasRunUnder(model.spec.number, model.lease?.term ?? 0))
       return this.#ownership.leases.renew(model);
     this.#modelThreads.start(model);
-    const early = this.#early;
-    this.#early = [];
-    for (const { arrival, sender, steps } of early) this.#onArrival(arrival, sender, steps);
-    this.#arm();
+    this.#arrivals.retryEarly();
+    this.#stepper.arm();
   }
 
   /** Retries lease writes and thread starts that failed because the store did not answer. */
   #catchUp(): void {
-    this.#forgetEarly();
+    this.#arrivals.forgetEarly();
     this.#ownership.leases.claimAll();
     for (const model of this.#catalog.models()) {
       if (model.lease?.batcher !== this.key || model.status?.state !== "ready") continue;
       if (this.#threads.get(threadOf(model.spec, 0)) === undefined && profileOf(model, 0) !== undefined)
         this.#begin(model);
     }
-  }
-
-  /** Drops early arrivals whose deadline has passed: their lease went to another batcher after all. */
-  #forgetEarly(): void {
-    const now = this.#now();
-    this.#early = this.#early.filter(({ arrival, steps }) => (steps?.at(-1) ?? arrival).deadline > now);
   }
 
   #onModelGone(model: CatalogModel): void {
@@ -459,38 +358,6 @@ class Batcher implements Actor {
     // Model numbers are never reused, so the lease can be deleted safely.
     if (model.lease?.batcher === this.key && !this.#ownership.leaving)
       this.#ports.store.delete(BUCKET.leases, leaseKeys.model(model.spec.number), () => undefined);
-  }
-
-  #stepById(id: ThreadEntry["id"], event: (at: Instant) => ModelEvent): void {
-    const entry = this.#threads.get(id);
-    if (entry !== undefined) this.#step(entry, event(this.#now()));
-  }
-  #stepAll(event: (at: Instant) => ModelEvent): void {
-    for (const entry of this.#threads.values()) this.#step(entry, event(this.#now()));
-  }
-  #step(entry: ThreadEntry, event: ModelEvent): void {
-    this.#stepNow(entry, event);
-    this.#arm();
-  }
-  #stepNow(entry: ThreadEntry, event: ModelEvent): void {
-    step(entry.core, event, this.#dispatcher);
-    this.#shares.stepped(entry);
-    this.#threads.rearm(entry);
-  }
-
-  #arm(): void {
-    const next = this.#threads.nextWakeAt;
-    if (next === this.#armedFor) return;
-    this.#armedFor = next;
-    this.#alarm.set(next);
-  }
-  #onAlarm(): void {
-    this.#armedFor = NEVER;
-    const now = this.#now();
-    for (let entry = this.#threads.due(now); entry !== undefined; entry = this.#threads.due(now)) {
-      this.#stepNow(entry, { kind: "clock-reached", at: now });
-    }
-    this.#arm();
   }
 
   #beat(): Partial<Heartbeat> {

@@ -25,7 +25,7 @@ import { reserve } from "../runtime/reserve.ts";
 import { OwnProfiles, unfitOf } from "./own-profiles.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import type { ArrivalOrder } from "./arrival-order.ts";
-import type { BatcherConfig } from "./batcher.ts";
+import type { BatcherConfig } from "./batcher-config.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { dynamicOf, variationOf } from "./dynamic-models.ts";
 import { jobRunMaxBeside, leastSlack } from "./job-bounds.ts";
