@@ -85,9 +85,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "no filter for repeated arrivals",
-    file: "actors/src/batcher/batcher.ts",
-    find: `const verdict = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);`,
-    replace: `const noted = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
+    file: "actors/src/batcher/arrivals.ts",
+    find: `const verdict = order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);`,
+    replace: `const noted = order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
     const verdict = noted === "repeated" ? "fresh" : noted;`,
     from: 10,
   },
