@@ -17,11 +17,8 @@ import type { Alarm, Stop } from "@tutti/ports/clock";
 import {
   CandidateOffered,
   ExecutorLost,
-  GpuAsked,
   GpuFreed,
-  GpuGranted,
   GpuJoined,
-  type GpuState,
   GrantAnswered,
   type Heartbeat,
   JobOffered,
@@ -32,8 +29,6 @@ import {
 import { DelayEstimator } from "@tutti/profile";
 import {
   type Candidate,
-  type Grant,
-  type RankEffects,
   type RankEvent,
   type RankThread,
   createRankThread,
@@ -43,7 +38,6 @@ import {
 import {
   type ActorKey,
   GPUS_MAX,
-  type GpuId,
   type Instant,
   type Micros,
   NEVER,
@@ -51,13 +45,11 @@ import {
   after,
   between,
   earlier,
-  isJobThread,
   micros,
   millis,
   modelNumberOf,
   seconds,
 } from "@tutti/units";
-import { fnv1a } from "@tutti/wire";
 import type { Actor, ActorConfig, ActorPorts } from "../runtime/ports.ts";
 import { PlacementWatcher } from "../runtime/placement-watcher.ts";
 import { plausible } from "../runtime/plausible.ts";
@@ -72,7 +64,8 @@ import { CandidateOwners } from "./candidate-owners.ts";
 import { SubClusterPeers } from "./sub-cluster-peers.ts";
 import { PROVE_AGAIN, LeadershipCheck } from "./leadership-check.ts";
 import { WarmupSchedule } from "./warm-up/warmup-schedule.ts";
-import { StaleReports } from "./stale-reports.ts";
+import { GrantSender } from "./grant-sender.ts";
+import { RankedAccelerators } from "./ranked-accelerators.ts";
 
 export interface RankerConfig extends ActorConfig {
   readonly subCluster: string;
@@ -90,7 +83,7 @@ export function createRanker(ports: ActorPorts, config: RankerConfig, ready: () 
 
 const LEASE_RETRY_EVERY = millis(20);
 
-class Ranker implements Actor, RankEffects {
+class Ranker implements Actor {
   readonly role = "ranker" as const;
   readonly key: ActorKey;
   readonly #ports: ActorPorts;
@@ -111,20 +104,14 @@ class Ranker implements Actor, RankEffects {
   readonly #leadershipCheck = new LeadershipCheck((now) =>
     this.#runtime.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }),
   );
-  /** Executor of each accelerator that may be granted. */
-  readonly #gpus = new Map<GpuId, ActorKey>();
+  readonly #gpus: RankedAccelerators;
   readonly #candidateOwners = new CandidateOwners();
-  readonly #granted = new Map<GpuId, { readonly grantSeq: number; readonly sentAt: Instant }>();
+  readonly #grants: GrantSender;
   #rank: RankThread | undefined;
   /** Work of the leader, as seen by a spare. */
   readonly #work: LeaderActivity;
-  readonly #stale = new StaleReports();
   readonly #plausible = plausible(() => this.#now());
   #armedFor: Instant = NEVER;
-  #grants = 0;
-  /** Those of them that were to jobs. */
-  #jobGrants = 0;
-  #expired = 0;
   #takeovers = 0;
 
   constructor(ports: ActorPorts, config: RankerConfig, ready: () => void) {
@@ -142,7 +129,7 @@ class Ranker implements Actor, RankEffects {
       beat: () => ({
         epoch: this.#lease.epoch,
         subCluster: config.subCluster,
-        grants: this.#grants,
+        grants: this.#grants.total,
         ...(this.#stepDown.yields && { yields: true }),
       }),
       stats: () => this.#stats(),
@@ -166,6 +153,8 @@ class Ranker implements Actor, RankEffects {
       leading: () => (this.#stepDown.isOver ? undefined : this.#rank),
       onGiven: () => this.#rearm(),
     });
+    this.#gpus = this.#createAccelerators();
+    this.#grants = this.#createGrants();
     this.#listen();
     this.#retuning = ports.clock.every(millis(250), () =>
       this.#step({ kind: "ctrl-delay-changed", at: this.#now(), ctrl: this.#roundTrip.value(this.#now()) }),
@@ -187,6 +176,27 @@ class Ranker implements Actor, RankEffects {
 
   drain(done: () => void): void {
     this.#stepDown.begin(done);
+  }
+
+  #createAccelerators(): RankedAccelerators {
+    return new RankedAccelerators({
+      clock: this.#ports.clock,
+      isPlausible: this.#plausible.freed,
+      leading: () => this.#rank,
+      step: (event) => this.#step(event),
+      onLeft: (gpu) => this.#idle.forget(gpu),
+    });
+  }
+
+  #createGrants(): GrantSender {
+    return new GrantSender({
+      runtime: this.#runtime,
+      batcherOf: (thread) => this.#candidateOwners.of(thread),
+      epoch: () => this.#epoch,
+      onGrant: (grant) => {
+        if (this.#rank !== undefined) this.#idle.granted(this.#rank, grant);
+      },
+    });
   }
 
   #createLeaderStepDown(): LeaderStepDown {
@@ -268,10 +278,10 @@ class Ranker implements Actor, RankEffects {
     this.#runtime.onPlausible(GrantAnswered, this.#plausible.answer, (answer) => {
       if (answer.epoch !== this.#epoch) return;
       const at = this.#now();
-      const granted = this.#granted.get(answer.gpu);
-      if (granted?.grantSeq === answer.grantSeq) {
-        this.#roundTrip.note(at, between(granted.sentAt, at));
-        this.#leadershipCheck.cameBack(granted.sentAt);
+      const sentAt = this.#grants.sentAtOf(answer);
+      if (sentAt !== undefined) {
+        this.#roundTrip.note(at, between(sentAt, at));
+        this.#leadershipCheck.cameBack(sentAt);
       }
       this.#step({ kind: "grant-answered", at, ...answer });
     });
@@ -282,12 +292,12 @@ class Ranker implements Actor, RankEffects {
     this.#runtime.onPlausible(GpuFreed, this.#plausible.freed, (freed, sender) => {
       if (!this.#isForUs(freed.epoch)) return;
       if (this.#rank === undefined) this.#standbyState.freed(freed, sender);
-      else if (this.#gpus.get(freed.gpu) === sender) this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
+      else if (freed.executor === sender) this.#gpus.freed(sender, freed);
     });
     this.#runtime.onPacked(GpuJoined, ({ executor, epoch, gpus }, sender) => {
       if (sender !== executor || !this.#isForUs(epoch)) return;
       if (this.#rank === undefined) return this.#standbyState.joined(executor, gpus);
-      for (const gpu of gpus) if (gpu.subCluster === this.#config.subCluster) this.#onGpu(executor, gpu);
+      for (const gpu of gpus) if (gpu.subCluster === this.#config.subCluster) this.#gpus.reported(executor, gpu);
     });
   }
 
@@ -343,7 +353,7 @@ class Ranker implements Actor, RankEffects {
     this.#runtime.beat();
     // After the announcement, so that the receivers of grants know the new leader.
     this.#standbyState.read({
-      onGpu: (executor, gpu) => this.#onGpu(executor, gpu),
+      onGpu: (executor, gpu) => this.#gpus.reported(executor, gpu),
       onOffer: (candidate, batcher) => this.#offer(candidate, batcher),
     });
   }
@@ -351,7 +361,7 @@ class Ranker implements Actor, RankEffects {
   #rest(): void {
     this.#rank = undefined;
     this.#gpus.clear();
-    this.#granted.clear();
+    this.#grants.clear();
     this.#alarm.clear();
     this.#armedFor = NEVER;
   }
@@ -376,14 +386,14 @@ class Ranker implements Actor, RankEffects {
     // the announcement.
     for (const gpu of peer.gpus ?? []) {
       if (gpu.subCluster !== this.#config.subCluster) {
-        if (this.#gpus.get(gpu.gpu) === peer.key) this.#leave(gpu.gpu, peer.key);
+        if (this.#gpus.isDrivenBy(gpu.gpu, peer.key)) this.#gpus.leave(gpu.gpu, peer.key);
         continue;
       }
       const epoch = this.#epoch;
       if (gpu.epoch > epoch) return this.#lease.outranked(gpu.epoch);
       if (gpu.epoch < epoch)
         this.#runtime.send(peer.key, RankerAnnounced, { key: this.key, epoch, subCluster: this.#config.subCluster });
-      else this.#onGpu(peer.key, gpu);
+      else this.#gpus.reported(peer.key, gpu);
     }
   }
 
@@ -406,44 +416,11 @@ class Ranker implements Actor, RankEffects {
     this.#work.heard(grants ?? 0, this.#now());
   }
 
-  /** Applies an executor's report of an accelerator: it is serving, or not to be granted for now. */
-  #onGpu(executor: ActorKey, state: GpuState): void {
-    if (!this.#plausible.freed(state)) return;
-    const { gpu } = state;
-    const isStale =
-      this.#gpus.get(gpu) === executor && this.#rank?.accelerators.isOutdated(gpu, state.grantSeq) === true;
-    if (this.#stale.isLasting(gpu, isStale, this.#now())) {
-      this.#leave(gpu, executor);
-      this.#rank?.accelerators.forgetSequence(gpu);
-    }
-    const driver = this.#gpus.get(gpu);
-    if (!state.serving) {
-      if (driver === executor) this.#leave(gpu, executor);
-      return;
-    }
-    if (driver === executor) {
-      // This repairs the loss of a gpu-freed; a report of an older grant is ignored.
-      const { freeAt, grantSeq } = state;
-      return this.#step({ kind: "gpu-freed", at: this.#now(), gpu, executor, freeAt, grantSeq });
-    }
-    if (driver !== undefined) this.#leave(gpu, driver);
-    this.#gpus.set(gpu, executor);
-    const { freeAt, grantSeq } = state;
-    this.#step({ kind: "gpu-joined", at: this.#now(), gpu, executor, type: fnv1a(state.type), freeAt, grantSeq });
-  }
-
-  #leave(gpu: GpuId, executor: ActorKey): void {
-    this.#gpus.delete(gpu);
-    this.#idle.forget(gpu);
-    this.#step({ kind: "gpu-lost", at: this.#now(), gpu, executor });
-  }
-
   #onLost(peer: Heartbeat): void {
     this.#standbyState.forget(peer.key);
     if (peer.role === "ranker") this.#lease.suspect(peer.key, "lost");
     else if (peer.role === "executor") {
-      const lost = [...this.#gpus].filter(([, executor]) => executor === peer.key).map(([gpu]) => gpu);
-      for (const gpu of lost) this.#leave(gpu, peer.key);
+      const lost = this.#gpus.lost(peer.key);
       if (this.#rank !== undefined && (lost.length > 0 || this.#own.has(peer)))
         this.#runtime.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#epoch });
     } else if (peer.role === "batcher") this.#forgetOffers(this.#candidateOwners.left(peer.key));
@@ -451,7 +428,7 @@ class Ranker implements Actor, RankEffects {
 
   #step(event: RankEvent): void {
     if (this.#rank === undefined || (this.#stepDown.isOver && event.kind === "clock-reached")) return;
-    stepRank(this.#rank, event, this);
+    stepRank(this.#rank, event, this.#grants);
     if (this.#stepDown.isOver) return this.#stepDown.leaveIfUnowed();
     this.#rearm();
   }
@@ -467,28 +444,11 @@ class Ranker implements Actor, RankEffects {
       figures: {
         epoch: this.#lease.epoch,
         gpus: this.#gpus.size,
-        grants: this.#grants,
-        jobGrants: this.#jobGrants,
-        expired: this.#expired,
+        ...this.#grants.figures(),
         takeovers: this.#takeovers,
         ctrlUs: this.#roundTrip.value(this.#now()),
         ...this.#idle.figures(),
       },
     };
-  }
-
-  grant(grant: Grant): void {
-    const batcher = this.#candidateOwners.of(grant.thread);
-    if (batcher === undefined) return; // Its batcher died in between: validUntil gives the accelerator back.
-    this.#grants++;
-    if (isJobThread(grant.thread)) this.#jobGrants++;
-    this.#granted.set(grant.gpu, { grantSeq: grant.grantSeq, sentAt: grant.sentAt });
-    if (this.#rank !== undefined) this.#idle.granted(this.#rank, grant);
-    this.#runtime.send(batcher, GpuGranted, grant);
-  }
-
-  askGpu(gpu: GpuId, executor: ActorKey, grantSeq: number): void {
-    this.#expired++;
-    this.#runtime.send(executor, GpuAsked, { gpu, epoch: this.#epoch, grantSeq });
   }
 }
