@@ -214,7 +214,7 @@ function addRecord(program: Command): void {
 }
 
 function addSimulate(program: Command): void {
-  inScenario(program.command("simulate <scenario.yaml>"))
+  inRun(program.command("simulate <scenario.yaml>"))
     .description("run a workload on emulated accelerators in virtual time, and say what became of its requests")
     .option("--policy <policy>", "instead of the scenario's: default, deferred, eager, timeout:5ms, nexus:8, ...")
     .option("--log <file.jsonl>", "write every decision as a line of JSON")
@@ -226,7 +226,7 @@ function addSimulate(program: Command): void {
 }
 
 function addCompare(program: Command): void {
-  inScenario(program.command("compare [scenario.yaml]"))
+  inRun(program.command("compare [scenario.yaml]"))
     .description("run the same arrivals under several policies; or the default policy on random mixes of models")
     .option("--policies <a,b,c>", "which, separated by commas", "default,deferred,eager")
     .option("--goodput", "find each one's goodput too: the highest rate with at most 1 % bad for every model")
@@ -258,6 +258,9 @@ const inScenario = (command: Command): Command =>
     .option("--gather <how>", "target or head")
     .option("--prefer <what>", "latency or accelerators: what the default policy waits for")
     .option("--set <axis=value>", "choose on an axis of a family of scenarios; again for each axis", collect);
+
+const inRun = (command: Command): Command =>
+  inScenario(command).option("--load <n>", "in place of --rate: work relative to all accelerators, such as 1.3");
 
 function addRecordNoise(program: Command): void {
   program

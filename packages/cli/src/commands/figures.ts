@@ -95,10 +95,11 @@ function chosenFigures(all: readonly Figure[], only: string | undefined): readon
 }
 
 function scenarioOf(folder: string, point: Point): Promise<Scenario> {
-  const { file, set = {}, policy, rate, gpus, seed, durationS } = point;
+  const { file, set = {}, policy, rate, load, gpus, seed, durationS } = point;
   const overrides = {
     policy,
     ...(rate !== undefined && { rate }),
+    ...(load !== undefined && { load }),
     ...(gpus !== undefined && { gpus }),
     ...(seed !== undefined && { seed }),
     ...(durationS !== undefined && { durationS }),

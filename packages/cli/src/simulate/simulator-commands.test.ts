@@ -138,6 +138,8 @@ test(
       expect.objectContaining({ exitCode: 2, message: expect.stringContaining(text) as string });
     await refused({ policy: "fastest" }).toEqual(usage("there is no policy 'fastest'; there are default,"));
     await refused({ rate: "many" }).toEqual(usage("--rate many: requests per second, such as 5000"));
+    await refused({ load: "0" }).toEqual(usage("--load 0: work relative to all accelerators, such as 1.3"));
+    await refused({ load: "1", rate: "5" }).toEqual(usage("--load and --rate: give one of the two"));
     await refused({ seed: "1.5" }).toEqual(usage("--seed 1.5: a whole number from 0 to 4294967295"));
     await refused({ duration: "soon" }).toEqual(usage("--duration soon: seconds, such as 20"));
     await refused({ gather: "tail" }).toEqual(usage("--gather tail: target or head"));

@@ -21,6 +21,8 @@ export interface Point {
   readonly set?: Readonly<Record<string, string>>;
   readonly policy: string;
   readonly rate?: number;
+  /** In place of a rate, as `--load`. */
+  readonly load?: number;
   readonly gpus?: number;
   readonly seed?: number;
   /** Number of seeds, from `seed` on, over which the result is the mean, as `--seeds`; each search uses one of them. */
@@ -121,12 +123,13 @@ export interface Figure {
 export const SCENARIOS = "test/bench/scenarios";
 
 export function commandOf(verb: Verb, point: Point, scale: Scale): string {
-  const { file, set = {}, policy, rate, gpus, seed, seeds, precision } = point;
+  const { file, set = {}, policy, rate, load, gpus, seed, seeds, precision } = point;
   const options: string[] = [];
   for (const [axis, label] of Object.entries(set)) options.push(`--set ${quoted(`${axis}=${label}`)}`);
   options.push(`--policy ${policy}`);
   if (gpus !== undefined) options.push(`--gpus ${gpus}`);
   if (rate !== undefined) options.push(`--rate ${rate}`);
+  if (load !== undefined) options.push(`--load ${load}`);
   if (seed !== undefined) options.push(`--seed ${seed}`);
   if (seeds !== undefined) options.push(`--seeds ${seeds}`);
   if (precision !== undefined) options.push(`--precision ${precision}`);

@@ -119,6 +119,13 @@ test("the command line goes before the file, and a missing rate may have a defau
   expect(await read(small("seed: 2\n"), { overrides })).toMatchObject({
     ...{ seed: 5, duration: seconds(3), gpus: 9, policy: "eager", gather: "head", rate: 42 },
   });
+  // l(8)/8 on the given accelerators; small's model has l(b) = b + 5.
+  const byLoad = await read(small(""), { overrides: { load: 0.5, gpus: 9 } });
+  expect(byLoad.rate).toBeCloseTo((0.5 * 9 * 8 * 1e6) / byLoad.models[0]!.profile.latency(8), 9);
+  const pipeline = "pipelines: [{ name: p, sloMs: 50, stages: [{ model: m }] }]\n";
+  await expect(read(small(pipeline), { overrides: { load: 0.5 } })).rejects.toThrow(
+    "pipelines: --load is of models alone; with pipelines give --rate",
+  );
   const text = small("").replace("rate: 100\n", "");
   expect(await read(text, { rateDefault: 8 })).toMatchObject({ rate: 8 });
   expect(await complaintAbout(text)).toBe(

@@ -43,6 +43,7 @@ export interface ScenarioOverrides {
   readonly gather?: "target" | "head";
   readonly prefer?: NonNullable<Scenario["prefer"]>;
   readonly rate?: number;
+  readonly load?: number;
 }
 
 /** The defaults that the schema declares; `scenario-file.test.ts` compares the two. */
@@ -274,10 +275,12 @@ interface RateQuestion {
 
 function rateOf(question: RateQuestion, problems: Problem[]): number {
   const { document, overrides, arrivals, models, gpus, stepsMean } = question;
-  const { load } = document;
-  if (load !== undefined && document.rate !== undefined)
+  const { load } = overrides.load === undefined ? document : overrides;
+  if (document.load !== undefined && document.rate !== undefined)
     problems.push({ path: ["load"], text: "give either rate or load" });
-  const rate = overrides.rate ?? document.rate;
+  if (overrides.load !== undefined && document.pipelines !== undefined)
+    problems.push({ path: ["pipelines"], text: "--load is of models alone; with pipelines give --rate" });
+  const rate = overrides.rate ?? (overrides.load === undefined ? document.rate : undefined);
   if (rate !== undefined) return rate;
   if (load !== undefined) return models.length > 0 ? rateOfLoad(load, models, gpus) : 1;
   if (arrivals.process === "trace") return recordedRate(arrivals.entries);

@@ -8,6 +8,7 @@ import { ScenarioFile, type ScenarioOptions, type ScenarioOverrides } from "./sc
 
 export interface ScenarioFlags {
   readonly rate?: string;
+  readonly load?: string;
   readonly seed?: string;
   readonly gpus?: string;
   readonly duration?: string;
@@ -41,15 +42,17 @@ export function checkFit(scenario: Scenario, policy: string): void {
   if (text !== undefined) throw usageError(text);
 }
 
-function overridesOf({ rate, seed, gpus, duration, gather, prefer }: ScenarioFlags): ScenarioOverrides {
+function overridesOf({ rate, load, seed, gpus, duration, gather, prefer }: ScenarioFlags): ScenarioOverrides {
   if (gather !== undefined && gather !== "target" && gather !== "head") {
     throw usageError(`--gather ${gather}: target or head`);
   }
   if (prefer !== undefined && prefer !== "latency" && prefer !== "accelerators") {
     throw usageError(`--prefer ${prefer}: latency or accelerators`);
   }
+  if (rate !== undefined && load !== undefined) throw usageError("--load and --rate: give one of the two");
   return {
     ...(rate !== undefined && { rate: amount("--rate", rate, "requests per second, such as 5000") }),
+    ...(load !== undefined && { load: amount("--load", load, "work relative to all accelerators, such as 1.3") }),
     ...(seed !== undefined && { seed: whole("--seed", seed, { min: 0, max: 0xffff_ffff }) }),
     ...(gpus !== undefined && { gpus: whole("--gpus", gpus, { min: 1, max: 16_384 }) }),
     ...(duration !== undefined && { durationS: secondsOf(duration) }),

@@ -31,6 +31,8 @@ export interface RateSearch {
   readonly systems: readonly System[];
   readonly slos: readonly string[];
   readonly scale: Scale;
+  /** Default: that of the file. */
+  readonly load?: number;
   /** Duration at full scale, in seconds. */
   readonly durationS: number;
 }
@@ -39,13 +41,14 @@ export const finishPercent = ({ badRate }: SimulationResult): number => 100 * (1
 
 /** Every system on every case and SLO, on the same arrivals. */
 export async function finishRates(bench: Bench, search: RateSearch): Promise<readonly Rate[]> {
-  const { file, cases, systems, slos, scale, durationS } = search;
+  const { file, cases, systems, slos, scale, load, durationS } = search;
   const asked = systems.flatMap((system) =>
     cases.flatMap((of) =>
       slos.map((sloP99) => {
         const set = { ...of.set, sloP99 };
         const seconds = pick(scale, durationS, QUICK_DURATION_S);
-        return { system, of, sloP99, point: { file, set, policy: system.policy, seed: SEED, durationS: seconds } };
+        const common = { file, set, policy: system.policy, ...(load !== undefined && { load }) };
+        return { system, of, sloP99, point: { ...common, seed: SEED, durationS: seconds } };
       }),
     ),
   );

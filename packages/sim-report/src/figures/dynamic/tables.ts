@@ -27,7 +27,7 @@ interface Setting {
   readonly set: Readonly<Record<string, string>>;
 }
 
-const SEPARATING: Setting = {
+export const SEPARATING: Setting = {
   name: "separating",
   text: "c0 25 ms, c1 0.2, a batch of one takes its request's time, load 1.3",
   set: { costs: "separating" },
@@ -46,8 +46,12 @@ const BATCHING: Setting = {
 const RIVALS = ["default", "orloj", "orloj:urgent", "knows-lengths", "deferred", "clockwork", "nexus", "clipper"];
 const MODES = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
 
-function figureOf(table: Table): Figure {
+/** A figure and the table that it is of. */
+type TableFigure = Figure & { readonly table: Table };
+
+function figureOf(table: Table): TableFigure {
   return {
+    table,
     ...{ name: table.name, title: table.title, paper: table.paper },
     draw: async (bench, scale) => {
       const cases = pick(scale, table.cases, table.quickCases);
