@@ -9,6 +9,8 @@ import { npmCommand, npmEnvironment } from "../../infra/setup/npm.mjs";
 
 export const ROOT = join(import.meta.dirname, "../..");
 
+const OF_THE_MACHINE = new Set(["TUTTI_NATS_SERVER", "NODE_EXTRA_CA_CERTS"]);
+
 export interface Finished {
   readonly code: number;
   readonly stdout: string;
@@ -66,10 +68,13 @@ export class Installation {
     );
   }
 
-  /** Nothing of this process's cluster or of the repository's set-up is found: only a nats-server may be. */
+  /**
+   * Nothing of this process's cluster or of the repository's set-up is found: only a nats-server may be, and what the
+   * machine trusts. Without its certificates npm's `ci` waits minutes for retries of TLS, and ends with its cache.
+   */
   #environment(node = process.execPath): NodeJS.ProcessEnv {
     const others = Object.entries(process.env).filter(
-      ([name]) => !/^(tutti_|vitest|node_|npm_)/i.test(name) || name === "TUTTI_NATS_SERVER",
+      ([name]) => !/^(tutti_|vitest|node_|npm_)/i.test(name) || OF_THE_MACHINE.has(name),
     );
     return {
       ...Object.fromEntries(others),
