@@ -88,19 +88,19 @@ test("an application takes back requests in its own name only, and ingresses alo
 test("an application submits jobs and asks for results in its own name, and job runners alone hear it", async () => {
   const mine = ["jobs.mlp.camera", "jobresults.mlp.camera"];
   const inside = [
-    ...["jobs.mlp.robot", "jobresults.mlp.robot", "jobqueue.mlp.camera", "deadjobs.mlp.camera"],
+    ...["jobs.mlp.robot", "jobresults.mlp.robot", "jobqueue.mlp.camera.9", "deadjobs.mlp.camera.INTERNAL.9"],
     ...["$JS.API.INFO", "$JS.API.DIRECT.GET.KV_tutti_results.$KV.tutti_results.camera.mlp.a", "$JS.ACK.tutti_jobs.x"],
     "$KV.tutti_results.camera.mlp.a",
   ];
   expect(await deniedPublishing("app-camera", [...mine, ...inside])).toEqual(inside);
   expect(await deniedPublishing(undefined, [...mine, ...inside.slice(2)])).toEqual(inside.slice(2));
   for (const user of USERS) {
-    const heard = ["jobs.*.*", "jobresults.*.*", "jobqueue.*.*"];
+    const heard = ["jobs.*.*", "jobresults.*.*", "jobqueue.*.*.*"];
     expect(await deniedSubscribing(user, heard), user).toEqual(heard);
     const { nats: connection, denied } = await as(user);
     for (const subject of heard) connection.control.subscribe(subject, () => {}, { queue: "jobs" });
     await flushed(connection);
-    expect(denied, user).toEqual(user === "jobs" ? ["jobqueue.*.*"] : heard);
+    expect(denied, user).toEqual(user === "jobs" ? ["jobqueue.*.*.*"] : heard);
   }
 });
 
@@ -174,7 +174,14 @@ test("each role may do what its part of the protocol needs", async () => {
     planner: [subjects.role("executor"), subjects.role("ingress")],
     gateway: ["infer.mlp.camera", "$SRV.PING"],
     jobs: [
-      ...["infer.mlp.camera", "cancel.camera", "deadjobs.mlp.camera", "jobqueue.mlp.camera", "_INBOX.camera.x"],
+      ...[
+        "infer.mlp.camera",
+        "cancel.camera",
+        "deadjobs.mlp.camera.INTERNAL.9",
+        "jobqueue.mlp.camera.9",
+        "jobuses.camera.9",
+        "_INBOX.camera.x",
+      ],
       "$KV.tutti_results.camera.mlp.a",
     ],
   };

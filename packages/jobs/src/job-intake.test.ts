@@ -7,9 +7,11 @@ import {
   REQUEST_BYTES_MAX,
   TuttiError,
   errorBody,
+  queuedJobSubject,
   resultSubject,
 } from "@tutti/protocol";
 import { expect, test } from "vitest";
+import { AppShares } from "./app-shares.ts";
 import { JobIntake } from "./job-intake.ts";
 
 /** A queue in memory, which drops a message whose id it has. */
@@ -53,7 +55,9 @@ function scene() {
   const network = new InMemoryNetwork({ payloadMax: OUR_PAYLOAD_BYTES_MAX });
   const [bus, publisher] = [network.connect({ name: "jobs" }), network.connect({ name: "publisher" })];
   const queue = new FakeQueue();
-  const intake = new JobIntake({ bus, queue, randomId: () => "random" }, "app");
+  const shares = new AppShares();
+  void shares.look("queue", async () => ({ bytesByApp: new Map(), bytesFree: Infinity }));
+  const intake = new JobIntake({ bus, queue, shares, randomId: () => "random" }, "app");
   intake.open();
   let count = 0;
   const ask = (subject: string, body: string | Uint8Array, headers: Record<string, string> = {}): Promise<Answer> =>
@@ -67,7 +71,7 @@ function scene() {
     });
   const submit = async (headers: Record<string, string>, body: string | Uint8Array = "{}"): Promise<unknown> =>
     JSON.parse((await ask("jobs.mlp.shop", body, headers)).text);
-  return { queue, intake, publisher, ask, submit };
+  return { queue, shares, intake, publisher, ask, submit };
 }
 const bytes = (body: string | Uint8Array): Uint8Array =>
   typeof body === "string" ? new TextEncoder().encode(body) : body;
@@ -82,7 +86,11 @@ test("the receipt says under which id the job is in the queue, and which headers
   expect([...queue.messages]).toEqual([
     [
       "shop.mlp.a",
-      { subject: "jobqueue.mlp.shop", headers: { ...terms, [JOB_HEADER.id]: "a" }, payload: bytes("body") },
+      {
+        subject: queuedJobSubject("mlp", "shop", 175),
+        headers: { ...terms, [JOB_HEADER.id]: "a" },
+        payload: bytes("body"),
+      },
     ],
   ]);
   expect(await submit({ [HEADER.messageId]: "b", [JOB_HEADER.id]: "own" })).toMatchObject({ id: "own" });
@@ -210,4 +218,20 @@ test("an intake that leaves sends its last receipts first, and takes nothing new
   open();
   await Promise.all([last, left]);
   expect([order.toSorted(), queue.messages.size]).toEqual([["left", "receipt"], 1]);
+});
+
+test("an application that holds its share is refused with what to do, and others are not", async () => {
+  const { queue, shares, submit, publisher } = scene();
+  const held = new Map([["shop", 600]]);
+  await shares.look("queue", async () => ({ bytesByApp: held, bytesFree: 700 }));
+  expect(await submit({}, "x".repeat(200))).toMatchObject({
+    code: "TUTTI_OVERLOADED",
+    retryable: true,
+    error: expect.stringContaining("submit more when some of them are done") as string,
+  });
+  publisher.publish("jobs.mlp.bank", bytes("x".repeat(200)), { headers: { [JOB_HEADER.id]: "other" } });
+  await settled();
+  expect([...queue.messages.keys()]).toEqual(["bank.mlp.other"]);
+  held.set("shop", 0);
+  expect(await submit({}, "x".repeat(200))).toMatchObject({ duplicate: false });
 });

@@ -22,7 +22,9 @@ import {
   queuedJobSubject,
   resultSubject,
 } from "@tutti/protocol";
+import type { AppShares } from "./app-shares.ts";
 import { REQUEST_HEADERS } from "./job-terms.ts";
+import { headerBytes, messageBytes } from "./message-bytes.ts";
 
 /** Jobs that one intake is putting into the queue; beyond, OVERLOADED. */
 const INTAKE_JOBS_MAX = 1_024;
@@ -39,6 +41,7 @@ const LOOK_AGAIN_MS = 200;
 export interface JobIntakePorts {
   readonly bus: Bus;
   readonly queue: Pick<JobQueue, "enqueue" | "result" | "forgetResult">;
+  readonly shares: AppShares;
   /** The id of a job that has none. */
   readonly randomId: () => string;
 }
@@ -104,6 +107,10 @@ export class JobIntake {
     try {
       const job = this.#read(delivery, { model, app });
       if (this.#jobs >= INTAKE_JOBS_MAX || this.#bytes + bytes > INTAKE_BYTES_MAX) throw busy();
+      const { shares } = this.#ports;
+      shares.check(app, messageBytes(job));
+      // Also of a duplicate, until the next look.
+      shares.add("queue", app, messageBytes(job));
       this.#jobs++;
       this.#bytes += bytes;
       void this.#take(job)
@@ -140,7 +147,7 @@ export class JobIntake {
       return value === undefined ? [] : [[name, value] as const];
     });
     const headers = { ...Object.fromEntries(kept), [JOB_HEADER.id]: id };
-    checkSize(delivery.payload.byteLength, headerBytesOf(headers), jobBytesMax(this.#ports.bus.payloadMax));
+    checkSize(delivery.payload.byteLength, headerBytes(headers), jobBytesMax(this.#ports.bus.payloadMax));
     return { model, app, id, headers, payload: new Uint8Array(delivery.payload) };
   }
 
@@ -149,7 +156,7 @@ export class JobIntake {
     const { model, app, id, headers, payload } = job;
     const place = resultSubject(app, model, id);
     const enqueue = (): Promise<{ readonly isDuplicate: boolean }> =>
-      queue.enqueue(queuedJobSubject(model, app), { headers, payload }, messageIdOf(job, failure));
+      queue.enqueue(queuedJobSubject(model, app, messageBytes(job)), { headers, payload }, messageIdOf(job, failure));
     let failure = await this.#failureAt(place);
     let { isDuplicate } = await enqueue();
     if (isDuplicate && failure === undefined) {
@@ -269,10 +276,6 @@ function checkSize(body: number, headers: number, max: number): void {
           : undefined;
   if (text !== undefined) throw new TuttiError("TUTTI_TOO_LARGE", text);
 }
-
-/** Bytes of these headers in a message: a first line, a line each, and an empty one. */
-const headerBytesOf = (headers: Readonly<Record<string, string>>): number =>
-  Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + Buffer.byteLength(value) + 4, 12);
 
 const busy = (): TuttiError =>
   new TuttiError("TUTTI_OVERLOADED", "this job runner takes no more at the moment", { retryAfterMs: AGAIN_MS });

@@ -13,11 +13,14 @@ import {
   resultSubject,
 } from "@tutti/protocol";
 import { seconds } from "@tutti/units";
+import { AppShares } from "./app-shares.ts";
 import { FailureCounts } from "./failure-counts.ts";
 import { fateOf, isFailure } from "./job-fate.ts";
+import { JobFigures } from "./job-figures.ts";
 import { JobIntake } from "./job-intake.ts";
 import { JobRequests } from "./job-requests.ts";
 import { type JobTerms, type UnusableJob, readTerms } from "./job-terms.ts";
+import { messageBytes } from "./message-bytes.ts";
 import { jobWindow } from "./job-window.ts";
 import { InputRoom, ModelJobs } from "./model-jobs.ts";
 
@@ -34,18 +37,15 @@ const JOB_INPUT_BYTES_MAX = 268_435_456;
 const LOOK_EVERY = seconds(1);
 /** A third of the time after which the queue delivers a job again (ACK_WAIT_MS). */
 const EXTEND_EVERY = seconds(10);
-/** Weight of the last second in the rate that is reported. */
-const RATE_WEIGHT = 0.1;
+/** Looks at what is kept: results and dead letters. */
+const LOOK_AT_KEPT_EVERY = seconds(10);
 /**
  * Pause of a runner whose result or dead letter could not be stored, perhaps for want of room: whatever it ran
  * meanwhile would be thrown away too.
  */
 const STORE_PAUSE_MS = 30_000;
-
-interface ModelFigures {
-  doneThisSecond: number;
-  rate: number;
-}
+/** Pause of a job whose application has no room for its result or its dead letter. */
+const NO_ROOM_PAUSE_MS = 60_000;
 
 /**
  * The job runner: brings jobs from the durable queue to the ingresses, and their answers to the results.
@@ -69,7 +69,10 @@ class JobRunner {
   readonly #intake: JobIntake;
   readonly #room = new InputRoom(JOB_INPUT_BYTES_MAX);
   readonly #models = new Map<string, ModelJobs>();
-  readonly #figures = new Map<string, ModelFigures>();
+  readonly #figures = new JobFigures();
+  readonly #shares = new AppShares();
+  /** Bytes of results that were stored and not noted yet, by application. */
+  readonly #unnoted = new Map<string, number>();
   readonly #held = new Set<QueuedJob>();
   readonly #timers: { stop(): void }[] = [];
   readonly #totals = { done: 0, again: 0, dead: 0 };
@@ -89,7 +92,10 @@ class JobRunner {
     this.#catalog = new Catalog(ports.store, this.#runtime.log, { onChange: () => undefined });
     const randomToken = (): string => Buffer.from(ports.randomBytes(12)).toString("hex");
     this.#requests = new JobRequests(ports.bulk, randomToken);
-    this.#intake = new JobIntake({ bus: ports.bulk, queue: ports.jobs, randomId: randomToken }, config.replyScope);
+    this.#intake = new JobIntake(
+      { bus: ports.bulk, queue: ports.jobs, shares: this.#shares, randomId: randomToken },
+      config.replyScope,
+    );
   }
 
   open(ready: () => void): void {
@@ -97,15 +103,14 @@ class JobRunner {
     this.#runtime.open();
     this.#catalog.open(ready);
     this.#intake.open();
+    void this.#look();
     this.#timers.push(
       clock.every(LOOK_EVERY, () => {
         this.#requests.expire(Date.now());
-        for (const figures of this.#figures.values()) {
-          figures.rate += RATE_WEIGHT * (figures.doneThisSecond - figures.rate);
-          figures.doneThisSecond = 0;
-        }
+        this.#figures.tick();
         void this.#look();
       }),
+      clock.every(LOOK_AT_KEPT_EVERY, () => this.#isOpen && void this.#lookAtKept()),
       clock.every(EXTEND_EVERY, () => {
         for (const job of this.#held) job.extend();
       }),
@@ -121,6 +126,7 @@ class JobRunner {
     for (const job of this.#held) job.retry(0);
     this.#held.clear();
     this.#catalog.close();
+    void this.#noteResults().catch(() => undefined); // what isn't noted isn't bounded
     this.#intake.drain(() => this.#runtime.close(done));
   }
 
@@ -129,21 +135,43 @@ class JobRunner {
     if (this.#isLooking || this.#isLeaving || !this.#ports.bulk.connected) return;
     this.#isLooking = true;
     try {
-      if (!this.#isOpen) await this.#ports.jobs.open();
+      if (!this.#isOpen) {
+        await this.#ports.jobs.open();
+        await this.#lookAtKept();
+      }
       this.#isOpen = true;
-      const queued = await this.#ports.jobs.queued();
+      const { jobs: queued } = await this.#shares.look("queue", () => this.#ports.jobs.queued());
+      this.#figures.queued = queued;
       for (const [model, count] of queued) this.#jobsOf(model)?.look(count);
       for (const [model, jobs] of this.#models) {
         if (queued.has(model) || jobs.inFlight > 0) continue;
         jobs.stop();
         this.#models.delete(model);
-        this.#figures.delete(model);
+        this.#figures.forget(model);
       }
     } catch (error) {
       this.#isOpen = false; // perhaps it was removed
       this.#runtime.log.warn({ error: (error as Error).message }, "the queue of jobs can't be read");
     }
     this.#isLooking = false;
+  }
+
+  async #lookAtKept(): Promise<void> {
+    const { jobs } = this.#ports;
+    try {
+      await this.#noteResults();
+      await this.#shares.look("results", () => jobs.results());
+      this.#figures.letters = (await this.#shares.look("dead", () => jobs.dead())).letters;
+    } catch (error) {
+      this.#runtime.log.warn({ error: (error as Error).message }, "results and dead letters can't be counted");
+    }
+  }
+
+  async #noteResults(): Promise<void> {
+    for (const [app, bytes] of this.#unnoted) {
+      this.#unnoted.delete(app);
+      await this.#ports.jobs.noteResults(app, bytes);
+    }
   }
 
   /** @returns undefined while jobs of as many models as there may be are looked after (T7) */
@@ -160,7 +188,7 @@ class JobRunner {
         take: (job, ended) => void this.#run(job, ended),
       });
       this.#models.set(model, jobs);
-      this.#figures.set(model, { doneThisSecond: 0, rate: 0 });
+      this.#figures.follow(model);
     }
     return jobs;
   }
@@ -201,11 +229,15 @@ class JobRunner {
         new TuttiError("TUTTI_DEADLINE_EXCEEDED", "the job's deadline passed in the queue"),
       );
     if (!this.#held.has(job)) return; // given back meanwhile
+    if (!this.#shares.hasRoom("results", terms.app)) return this.#again(job, NO_ROOM_PAUSE_MS);
     const answer = await new Promise<StoredResult | TuttiError>((resolve) =>
       this.#requests.send(terms, job.payload, Date.now(), resolve),
     );
     if (answer instanceof TuttiError) return this.#refused(job, terms, answer);
     await jobs.storeResult(place, answer);
+    const bytes = messageBytes(answer);
+    this.#shares.add("results", terms.app, bytes);
+    this.#unnoted.set(terms.app, (this.#unnoted.get(terms.app) ?? 0) + bytes);
     await this.#done(job, terms);
   }
 
@@ -213,16 +245,19 @@ class JobRunner {
     await job.done();
     this.#failures.forget(job.seq);
     this.#totals.done++;
-    const figures = this.#figures.get(model);
-    if (figures !== undefined) figures.doneThisSecond++;
+    this.#figures.done(model);
   }
 
   async #refused(job: QueuedJob, terms: JobTerms, error: TuttiError): Promise<void> {
     const failures = isFailure(error) ? this.#failures.note(job.seq) : 0;
     const fate = fateOf(error, { tries: job.tries, failures, leftMs: terms.deadlineAtMs - Date.now() });
     if (fate.kind === "dead") return this.#bury(job, terms, error);
+    this.#again(job, fate.afterMs);
+  }
+
+  #again(job: QueuedJob, afterMs: number): void {
     this.#totals.again++;
-    job.retry(fate.afterMs);
+    job.retry(afterMs);
   }
 
   /**
@@ -236,6 +271,8 @@ class JobRunner {
     const place = resultSubject(app, model, id);
     // Another runner may have had this job meanwhile, with more luck.
     if (isNamed && isGood(await jobs.result(place))) return this.#done(job, terms);
+    // Without room for its letter the job stays in the queue, and others go on.
+    if (!this.#shares.hasRoom("dead", app)) return this.#again(job, NO_ROOM_PAUSE_MS);
     const reason = oneLine(error.message);
     const headers = {
       ...ownHeaders(job),
@@ -245,7 +282,10 @@ class JobRunner {
       [JOB_HEADER.deadTries]: String(job.tries),
     };
     // A job that dies again after it was requeued is another letter: its number in the queue is another.
-    await jobs.bury(deadJobSubject(model, app), { headers, payload: job.payload }, `${id}.${job.seq}`);
+    const letter = { headers, payload: job.payload };
+    const bytes = messageBytes(letter);
+    this.#shares.add("dead", app, bytes);
+    await jobs.bury(deadJobSubject(model, app, { code: error.code, bytes }), letter, `${id}.${job.seq}`);
     if (isNamed) {
       const payload = new TextEncoder().encode(JSON.stringify(errorBody(error)));
       const failed = { [HEADER.errorCode]: String(error.status), [HEADER.error]: reason };
@@ -258,8 +298,8 @@ class JobRunner {
   }
 
   #stats(): Record<string, number> {
-    const rates = [...this.#figures].map(([model, { rate }]) => [`rate:${model}`, rate] as const);
-    return { ...this.#totals, ...this.#intake.figures, inFlight: this.#held.size, ...Object.fromEntries(rates) };
+    const own = { ...this.#totals, ...this.#intake.figures, inFlight: this.#held.size };
+    return { ...own, ...this.#figures.report() };
   }
 }
 

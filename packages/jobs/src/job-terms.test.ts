@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readTerms } from "./job-terms.ts";
 
-const MESSAGE = { subject: "jobqueue.mlp/2.shop", seq: 17, submittedAtMs: 1_000 };
+const MESSAGE = { subject: "jobqueue.mlp/2.shop.9", seq: 17, submittedAtMs: 1_000 };
 const job = (headers: Readonly<Record<string, string>>, subject = MESSAGE.subject) =>
   readTerms({ ...MESSAGE, subject, headers: { [JOB_HEADER.id]: "a", ...headers } });
 
@@ -39,7 +39,7 @@ test("whatever a message says, its terms are names that can stand in subjects, o
   const text = fc.string({ maxLength: 80 });
   fc.assert(
     fc.property(text, text, text, text, (model, app, id, slo) => {
-      const terms = job({ [JOB_HEADER.id]: id, [HEADER.slo]: slo }, `jobqueue.${model}.${app}`);
+      const terms = job({ [JOB_HEADER.id]: id, [HEADER.slo]: slo }, `jobqueue.${model}.${app}.9`);
       if ("error" in terms) expect(terms.error.code).toBe("TUTTI_INVALID_INPUT");
       else expect(`${terms.model}.${terms.app}.${terms.id}`).toMatch(/^[\w/-]+\.[\w-]+\.[\w-]+$/);
     }),

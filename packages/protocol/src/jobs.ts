@@ -3,7 +3,7 @@
  * (docs/jobs.md). A job is a request that waits until an accelerator has nothing else to do.
  */
 import { type Micros, assert, parseDuration } from "@tutti/units";
-import { TuttiError } from "./errors.ts";
+import { type ErrorCode, TuttiError } from "./errors.ts";
 import { HEADER_BYTES_MAX, OUR_PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, isName } from "./limits.ts";
 import { HEADER } from "./subjects.ts";
 
@@ -20,15 +20,53 @@ export const jobResultsSubject = (model: string, app: string): string => `jobres
 /** Queue group of the job runners on both. */
 export const JOBS_QUEUE = "jobs";
 
-/** `jobqueue.<model>.<app>`: a job runner to the durable queue, by JetStream. */
-export const QUEUED_JOBS_SUBJECT = "jobqueue.*.*";
-export const queuedJobSubject = (model: string, app: string): string => `jobqueue.${model}.${app}`;
+/**
+ * `jobqueue.<model>.<app>.<size class>`: a job runner to the durable queue, by JetStream. JetStream counts messages by
+ * subject and not their bytes, so the subject says how large the message is.
+ */
+export const QUEUED_JOBS_SUBJECT = "jobqueue.*.*.*";
+export const queuedJobSubject = (model: string, app: string, bytes: number): string =>
+  `jobqueue.${model}.${app}.${sizeClass(bytes)}`;
+/** All jobs of a model in the queue. */
+export const queuedJobsOf = (model: string): string => `jobqueue.${model}.*.*`;
 export const JOBS_STREAM = "tutti_jobs";
 
-/** `deadjobs.<model>.<app>`: jobs that were given up, with their inputs and the reason. */
-export const DEAD_JOBS_SUBJECT = "deadjobs.*.*";
-export const deadJobSubject = (model: string, app: string): string => `deadjobs.${model}.${app}`;
+/** `deadjobs.<model>.<app>.<code>.<size class>`: jobs that were given up, with their inputs and the reason. */
+export const DEAD_JOBS_SUBJECT = "deadjobs.*.*.*.*";
+export const deadJobSubject = (
+  model: string,
+  app: string,
+  { code, bytes }: { readonly code: ErrorCode; readonly bytes: number },
+): string => `deadjobs.${model}.${app}.${code.slice("TUTTI_".length)}.${sizeClass(bytes)}`;
 export const DEAD_JOBS_STREAM = "tutti_dead_jobs";
+
+/**
+ * `jobuses.<app>.<size class>`: an empty message for the results that a runner has stored since its last one. The
+ * stream forgets them as old as results are forgotten, so that its counts say what an application's results take.
+ */
+export const JOB_USES_SUBJECT = "jobuses.*.*";
+export const jobUseSubject = (app: string, bytes: number): string => `jobuses.${app}.${sizeClass(bytes)}`;
+export const JOB_USES_STREAM = "tutti_job_uses";
+
+/** Figures of a job runner's report: `rate:<model>`, `queued:<model>`, `dead:<model>:<code>`. */
+export type JobFigure = "rate" | "queued" | "dead";
+export const jobFigure = (kind: JobFigure, model: string, code?: string): string =>
+  code === undefined ? `${kind}:${model}` : `${kind}:${model}:${code}`;
+/** Undefined for a figure that is no model's. */
+export function readJobFigure(
+  name: string,
+): { readonly kind: JobFigure; readonly model: string; readonly code: string } | undefined {
+  const [kind, model, code = ""] = name.split(":");
+  if ((kind !== "rate" && kind !== "queued" && kind !== "dead") || model === undefined) return undefined;
+  return { kind, model, code };
+}
+
+const CLASSES_PER_OCTAVE = 4;
+/** Size class of a message; its bytes are rounded up by 19 % at most. */
+export const sizeClass = (bytes: number): number => Math.ceil(CLASSES_PER_OCTAVE * Math.log2(Math.max(1, bytes)));
+/** Bytes of a message of this class at most; 0 for a subject without one. */
+export const sizeClassBytes = (token: string): number =>
+  /^\d{1,3}$/.test(token) ? 2 ** (Number(token) / CLASSES_PER_OCTAVE) : 0;
 
 /** The answers, as a KV bucket: `<app>.<model>.<id>`, in the form of the request, with the headers of an answer. */
 export const RESULTS_BUCKET = "tutti_results";
@@ -54,6 +92,8 @@ export const JOBS_BYTES_MAX = 1_073_741_824;
 export const JOB_RESULTS_BYTES_MAX = 1_073_741_824;
 /** Bytes of dead letters that are kept; beyond, jobs that fail stay in the queue. */
 export const DEAD_JOBS_BYTES_MAX = 268_435_456;
+/** Bytes of the messages that say what results take; beyond, the oldest are forgotten before their results are. */
+export const JOB_USES_BYTES_MAX = 67_108_864;
 /** Most bytes of headers that a dead letter has and its job does not. */
 const LETTER_BYTES = 4_096;
 /** Bytes of one job, headers included: those of a request. Beyond, TOO_LARGE. */

@@ -28,6 +28,12 @@ test("the table says when the end is expected, who is missing, and where reasons
 });
 
 test("a dead letter without headers has a row all the same", () => {
-  const letter = { subject: "deadjobs.mlp.shop", seq: 3, headers: {}, payload: new Uint8Array(0), diedAtMs: 0 };
+  const letter = {
+    subject: "deadjobs.mlp.shop.INTERNAL.9",
+    seq: 3,
+    headers: {},
+    payload: new Uint8Array(0),
+    diedAtMs: 0,
+  };
   expect(deadRow(letter)).toMatchObject({ model: "mlp", app: "shop", seq: 3, id: "", tries: 0 });
 });

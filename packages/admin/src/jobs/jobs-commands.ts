@@ -1,7 +1,15 @@
 /** `tutti jobs` and `tutti jobs dead`: what the queue of background jobs has, and what was given up. */
 import type { Bus } from "@tutti/ports/bus";
-import type { DeadJob, JobAdministration } from "@tutti/ports/jobs";
-import { JOB_HEADER, type JobReceipt, StatsReported, TuttiError, jobSubject, subjectsOf } from "@tutti/protocol";
+import type { DeadJob, DeadUse, JobAdministration } from "@tutti/ports/jobs";
+import {
+  JOB_HEADER,
+  type JobReceipt,
+  StatsReported,
+  TuttiError,
+  jobSubject,
+  readJobFigure,
+  subjectsOf,
+} from "@tutti/protocol";
 import { readFailure } from "@tutti/client";
 import { FrameReader } from "@tutti/wire";
 import { withCluster } from "../cluster/connection.ts";
@@ -17,6 +25,7 @@ export interface JobsOptions extends ClusterOptions {
 
 export interface DeadOptions extends ClusterOptions {
   readonly model?: string;
+  readonly app?: string;
   /** Only those of the job of this id. */
   readonly id?: string;
   readonly requeue?: boolean;
@@ -26,7 +35,6 @@ export interface DeadOptions extends ClusterOptions {
 
 const NAME = "tutti-jobs";
 const RECEIPT_MS = 10_000;
-const RATE = "rate:";
 
 export async function jobs(options: JobsOptions): Promise<void> {
   const waitMs = Number(options.wait) * 1_000;
@@ -42,7 +50,7 @@ export async function jobs(options: JobsOptions): Promise<void> {
 }
 
 export async function dead(options: DeadOptions): Promise<void> {
-  const { model, id, requeue = false, remove = false } = options;
+  const { model, app, id, requeue = false, remove = false } = options;
   if (requeue && remove) throw usageError("--requeue and --remove: a letter is either put back or removed");
   await withCluster({ ...options, name: NAME }, async ({ bulk, jobs: queue }) => {
     const kept: string[] = [];
@@ -51,7 +59,7 @@ export async function dead(options: DeadOptions): Promise<void> {
       const newest = requeue ? await newestLetters(queue) : new Map<string, number>();
       for await (const letter of queue.deadJobs()) {
         const row = deadRow(letter);
-        if ((model !== undefined && row.model !== model) || (id !== undefined && row.id !== id)) continue;
+        if ([model ?? row.model, app ?? row.app, id ?? row.id].join() !== [row.model, row.app, row.id].join()) continue;
         const last = newest.get(keyOf(row)) ?? 0;
         if (requeue && row.seq > last) continue; // it came meanwhile
         if (requeue && row.seq < last) {
@@ -127,8 +135,11 @@ function requeueLetter(
 const noRunner = (): TuttiError => new TuttiError("TUTTI_UNAVAILABLE", "no job runner answers: `tutti run jobs`");
 
 function read(queue: JobAdministration): Promise<Omit<JobReading, "rates">> {
-  return orNoQueue(async () => ({ backlogs: await queue.backlogs(), dead: await queue.dead() }));
+  return orNoQueue(async () => ({ backlogs: await queue.backlogs(), dead: countsOf(await queue.dead()) }));
 }
+
+const countsOf = ({ letters }: DeadUse): ReadonlyMap<string, number> =>
+  new Map([...letters].map(([model, byCode]) => [model, [...byCode.values()].reduce((sum, count) => sum + count, 0)]));
 
 async function orNoQueue<T>(read: () => Promise<T>): Promise<T> {
   try {
@@ -156,9 +167,8 @@ function heardRates(bus: Bus, cluster: string) {
       const rates = new Map<string, number>();
       for (const figures of reports.values())
         for (const [name, value] of Object.entries(figures)) {
-          if (!name.startsWith(RATE)) continue;
-          const model = name.slice(RATE.length);
-          rates.set(model, (rates.get(model) ?? 0) + value);
+          const figure = readJobFigure(name);
+          if (figure?.kind === "rate") rates.set(figure.model, (rates.get(figure.model) ?? 0) + value);
         }
       return rates;
     },

@@ -17,10 +17,13 @@ import {
   JOB_DEADLINE_US_MAX,
   JOB_DUPLICATE_US_MAX,
   JOB_RESULTS_BYTES_MAX,
+  JOB_USES_BYTES_MAX,
+  JOB_USES_STREAM,
+  JOB_USES_SUBJECT,
   QUEUED_JOBS_SUBJECT,
   RESULTS_BUCKET,
   RESULTS_STREAM,
-  queuedJobSubject,
+  queuedJobsOf,
 } from "@tutti/protocol";
 
 const DAY_NS = 86_400e9;
@@ -36,8 +39,8 @@ const IDLE_NS = 3_600e9;
 type NewStream = Partial<StreamConfig> & { readonly name: string };
 
 /**
- * All of them refuse what is new when they are full: a queue that dropped the oldest job, result or dead letter would
- * lose what it had promised to keep.
+ * A full stream refuses what is new: a queue that dropped the oldest job, result or dead letter would lose what it had
+ * promised to keep.
  */
 export function jobStreams(replicas: number): readonly NewStream[] {
   const common = { storage: StorageType.File, num_replicas: replicas, discard: DiscardPolicy.New };
@@ -72,6 +75,15 @@ export function jobStreams(replicas: number): readonly NewStream[] {
       max_bytes: DEAD_JOBS_BYTES_MAX,
       duplicate_window: JOB_DUPLICATE_US_MAX * 1_000,
     },
+    {
+      ...common,
+      name: JOB_USES_STREAM,
+      subjects: [JOB_USES_SUBJECT],
+      max_age: RESULTS_AGE_NS,
+      max_bytes: JOB_USES_BYTES_MAX,
+      // Nobody was promised these: a runner goes on without the oldest.
+      discard: DiscardPolicy.Old,
+    },
   ];
 }
 
@@ -83,7 +95,7 @@ export const consumerName = (model: string): string =>
 export const jobConsumer = (model: string, inFlightMax: number): Partial<ConsumerConfig> => ({
   name: consumerName(model),
   durable_name: consumerName(model),
-  filter_subject: queuedJobSubject(model, "*"),
+  filter_subject: queuedJobsOf(model),
   ack_policy: AckPolicy.Explicit,
   ack_wait: ACK_WAIT_MS * 1e6,
   // Runners count the tries: a message beyond the server's own limit would stay in the queue, unseen.

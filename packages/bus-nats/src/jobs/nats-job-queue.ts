@@ -4,26 +4,35 @@ import {
   type JetStreamManager,
   JetStreamApiError,
   type JsMsg,
+  type StreamConfig,
+  type StreamState,
   jetstream,
 } from "@nats-io/jetstream";
 import { type MsgHdrs, type NatsConnection as Connection, headers as newHeaders } from "@nats-io/transport-node";
 import type {
   DeadJob,
+  DeadUse,
   JobAdministration,
   JobQueue,
   KeptResult,
   ModelBacklog,
+  QueueUse,
   QueuedJob,
   StoredResult,
+  StreamUse,
 } from "@tutti/ports/jobs";
 import {
   DEAD_JOBS_STREAM,
   HEADER,
   JOBS_STREAM,
+  JOB_USES_STREAM,
+  JOB_USES_SUBJECT,
   QUEUED_JOBS_SUBJECT,
   RESULTS_STREAM,
   DEAD_JOBS_SUBJECT,
   TuttiError,
+  jobUseSubject,
+  sizeClassBytes,
 } from "@tutti/protocol";
 import { onceSettled } from "../settling.ts";
 import { consumerName, jobConsumer, jobStreams } from "./job-streams.ts";
@@ -71,18 +80,49 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
     }
   }
 
-  async queued(): Promise<ReadonlyMap<string, number>> {
-    return this.#countByModel(JOBS_STREAM, QUEUED_JOBS_SUBJECT);
+  async queued(): Promise<QueueUse> {
+    const counted = await this.#count(JOBS_STREAM, QUEUED_JOBS_SUBJECT);
+    const jobs = new Map<string, number>();
+    const bytesByApp = new Map<string, number>();
+    for (const [[, model, app, size], count] of counted.subjects) {
+      add(jobs, model!, count);
+      add(bytesByApp, app!, count * sizeClassBytes(size!));
+    }
+    return { jobs, bytesByApp, bytesFree: counted.bytesFree };
   }
 
-  async dead(): Promise<ReadonlyMap<string, number>> {
-    return this.#countByModel(DEAD_JOBS_STREAM, DEAD_JOBS_SUBJECT);
+  async dead(): Promise<DeadUse> {
+    const counted = await this.#count(DEAD_JOBS_STREAM, DEAD_JOBS_SUBJECT);
+    const letters = new Map<string, Map<string, number>>();
+    const bytesByApp = new Map<string, number>();
+    for (const [[, model, app, code, size], count] of counted.subjects) {
+      const byCode = letters.get(model!) ?? new Map<string, number>();
+      letters.set(model!, byCode);
+      add(byCode, code!, count);
+      add(bytesByApp, app!, count * sizeClassBytes(size!));
+    }
+    return { letters, bytesByApp, bytesFree: counted.bytesFree };
+  }
+
+  async results(): Promise<StreamUse> {
+    const manager = await this.#manage();
+    const [{ config, state }, counted] = [
+      await manager.streams.info(RESULTS_STREAM),
+      await this.#count(JOB_USES_STREAM, JOB_USES_SUBJECT),
+    ];
+    const bytesByApp = new Map<string, number>();
+    for (const [[, app, size], count] of counted.subjects) add(bytesByApp, app!, count * sizeClassBytes(size!));
+    return { bytesByApp, bytesFree: bytesFree(config, state) };
+  }
+
+  async noteResults(app: string, bytes: number): Promise<void> {
+    await this.#js.publish(jobUseSubject(app, bytes));
   }
 
   async backlogs(): Promise<ReadonlyMap<string, ModelBacklog>> {
     const manager = await this.#manage();
     const backlogs = new Map<string, ModelBacklog>();
-    for (const [model, queued] of await this.queued()) {
+    for (const [model, queued] of (await this.queued()).jobs) {
       const consumer = await ifThere(manager.consumers.info(JOBS_STREAM, consumerName(model)));
       backlogs.set(model, { queued, inFlight: consumer?.num_ack_pending ?? 0 });
     }
@@ -181,15 +221,14 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
     await (await this.#manage()).streams.deleteMessage(DEAD_JOBS_STREAM, seq, false);
   }
 
-  async #countByModel(stream: string, subjects: string): Promise<ReadonlyMap<string, number>> {
+  /** Messages by the tokens of their subjects. */
+  async #count(stream: string, subjects: string): Promise<Counted> {
     const manager = await this.#manage();
-    const { state } = await manager.streams.info(stream, { subjects_filter: subjects });
-    const counts = new Map<string, number>();
-    for (const [subject, count] of Object.entries(state.subjects ?? {})) {
-      const model = subject.split(".")[1] ?? "";
-      counts.set(model, (counts.get(model) ?? 0) + count);
-    }
-    return counts;
+    const { config, state } = await manager.streams.info(stream, { subjects_filter: subjects });
+    return {
+      subjects: Object.entries(state.subjects ?? {}).map(([subject, count]) => [subject.split("."), count] as const),
+      bytesFree: bytesFree(config, state),
+    };
   }
 
   #manage(): Promise<JetStreamManager> {
@@ -198,6 +237,18 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
     return this.#manager;
   }
 }
+
+interface Counted {
+  readonly subjects: readonly (readonly [tokens: readonly string[], count: number])[];
+  readonly bytesFree: number;
+}
+
+/** An operator may have removed the bound. */
+const bytesFree = ({ max_bytes: max }: StreamConfig, { bytes }: StreamState): number =>
+  max > 0 ? Math.max(0, max - bytes) : Infinity;
+
+const add = (sums: Map<string, number>, name: string, more: number): void =>
+  void sums.set(name, (sums.get(name) ?? 0) + more);
 
 class NatsJob implements QueuedJob {
   readonly #message: JsMsg;

@@ -10,6 +10,8 @@ import {
   JOBS_STREAM,
   JOBS_SUBJECT,
   JOB_RESULTS_SUBJECT,
+  JOB_USES_STREAM,
+  JOB_USES_SUBJECT,
   QUEUED_JOBS_SUBJECT,
   RESULTS_BUCKET,
   RESULTS_STREAM,
@@ -249,7 +251,10 @@ function roleSubjects(
       };
     case "jobs":
       return {
-        publish: ["infer.>", CANCEL_SUBJECT, QUEUED_JOBS_SUBJECT, DEAD_JOBS_SUBJECT, ...runsJobs()],
+        publish: [
+          ...["infer.>", CANCEL_SUBJECT, QUEUED_JOBS_SUBJECT, DEAD_JOBS_SUBJECT, JOB_USES_SUBJECT],
+          ...runsJobs(),
+        ],
         // The last are answers to the requests that it makes of jobs, in the names of their applications.
         subscribe: [
           ...[JOBS_SUBJECT, JOB_RESULTS_SUBJECT].map((subject) => `${subject} ${JOBS_QUEUE}`),
@@ -290,7 +295,7 @@ function hearsResults(keys: string): string {
 /** The part of the JetStream API that the job runner needs: it makes the streams, and takes jobs from the queue. */
 function runsJobs(): string[] {
   return [
-    ...[JOBS_STREAM, RESULTS_STREAM, DEAD_JOBS_STREAM].flatMap((stream) => [
+    ...[JOBS_STREAM, RESULTS_STREAM, DEAD_JOBS_STREAM, JOB_USES_STREAM].flatMap((stream) => [
       `$JS.API.STREAM.INFO.${stream}`,
       `$JS.API.STREAM.CREATE.${stream}`,
     ]),

@@ -39,6 +39,22 @@ export interface DeadJob extends StoredResult {
   readonly diedAtMs: number;
 }
 
+/** The use of a stream. Bytes by application are rounded up. */
+export interface StreamUse {
+  readonly bytesFree: number;
+  readonly bytesByApp: ReadonlyMap<string, number>;
+}
+export interface QueueUse extends StreamUse {
+  /** Jobs by the model's name, in flight or not. */
+  readonly jobs: ReadonlyMap<string, number>;
+}
+/** Dead letters of one model by the code of their last failure, without its prefix. */
+export type LettersByCode = ReadonlyMap<string, number>;
+export interface DeadUse extends StreamUse {
+  /** Dead letters by the model's name. */
+  readonly letters: ReadonlyMap<string, LettersByCode>;
+}
+
 export interface ModelBacklog {
   /** Jobs in the queue, those in flight included. */
   readonly queued: number;
@@ -49,8 +65,12 @@ export interface ModelBacklog {
 export interface JobQueue {
   /** Makes the queue, the results' bucket and the place of dead letters, where they are missing. */
   open(): Promise<void>;
-  /** Jobs in the queue by the model's name, in flight or not. */
-  queued(): Promise<ReadonlyMap<string, number>>;
+  queued(): Promise<QueueUse>;
+  dead(): Promise<DeadUse>;
+  /** The use of the results' bucket, as runners have noted it. */
+  results(): Promise<StreamUse>;
+  /** Notes that results of an application take so many bytes more, for as long as results are kept. */
+  noteResults(app: string, bytes: number): Promise<void>;
   /** Lets runners together have so many jobs of a model at once, in flight or waiting for another try. */
   allow(model: string, pendingMax: number): Promise<void>;
   /**
@@ -84,8 +104,7 @@ export interface JobQueue {
 export interface JobAdministration {
   /** Backlogs by the model's name, of models with jobs. */
   backlogs(): Promise<ReadonlyMap<string, ModelBacklog>>;
-  /** Dead letters by the model's name. */
-  dead(): Promise<ReadonlyMap<string, number>>;
+  dead(): Promise<DeadUse>;
   /**
    * The dead letters in the order of their deaths, each as it is read. Ends with the last one that was there at the
    * beginning, so that a reader who makes new letters comes to an end.
