@@ -14,6 +14,7 @@ import {
   presentationOf,
   readNpy,
   resizedTo,
+  writeNpy,
   writeWav,
 } from "./index.ts";
 import type { ImageInput } from "./index.ts";
@@ -120,6 +121,26 @@ test("a .npy file that can't be read is refused with the NumPy call that helps",
   const whole = npy("<f4", "(2,)", two);
   for (let length = 0; length < whole.length; length++)
     expect(read(whole.subarray(0, length))).toContain("can't be read");
+});
+
+test("an array that is written reads as the same, and its bytes are those that numpy.save writes", () => {
+  for (const [type, dims, values] of [
+    ["FP32", [2, 3], Float32Array.of(1, -2, 3.5, 0, NaN, Infinity)],
+    ["INT64", [2], BigInt64Array.of(-7n, 2n ** 62n)],
+    ["BOOL", [1, 2], Uint8Array.of(1, 0)],
+    ["FP16", [], Uint16Array.of(0x3c00)],
+    ["FP64", [0, 4], new Float64Array(0)],
+  ] as const) {
+    const data = new Uint8Array(values.buffer);
+    const file = writeNpy({ type, dims, data });
+    expect(readNpy(file, { name: "y" })).toEqual({ name: "y", type, dims, data });
+    expect((file.length - data.length) % 64).toBe(0);
+  }
+  // numpy.save(f, numpy.array([1, 2], dtype="<f4")), NumPy 2.4
+  const header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }".padEnd(117);
+  expect(Buffer.from(writeNpy({ type: "FP32", dims: [2], data: new Uint8Array(8) })).toString("latin1")).toBe(
+    `\u0093NUMPY\u0001\0v\0${header}\n\0\0\0\0\0\0\0\0`,
+  );
 });
 
 function npy(descr: string, shape: string, values: ArrayBufferView, order = "False"): Uint8Array {

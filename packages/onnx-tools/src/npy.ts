@@ -15,7 +15,11 @@ const TYPES: ReadonlyMap<string, DataType> = new Map([
   ["f4", "FP32"],
   ["f8", "FP64"],
 ]);
+/** Every element type has one. */
+const NAMES: ReadonlyMap<DataType, string> = new Map([...TYPES].map(([name, type]) => [type, name]));
 const MAGIC = "\u0093NUMPY";
+/** Magic, version and the header's length, in version 1. */
+const PREFIX_BYTES = 10;
 const HEADER_BYTES_MAX = 65_536;
 
 export interface NpyOptions {
@@ -52,6 +56,25 @@ export function readNpy(bytes: Uint8Array, { name, type }: NpyOptions): Tensor {
     return { name, type, dims, data: new Uint8Array(rounded.buffer) };
   }
   return refuse(`it holds ${foundType}, and '${name}' takes ${type}: convert it with a.astype(…)`);
+}
+
+/** The header's end is at a multiple of this, as `numpy.save` has it: arrays can be mapped into memory. */
+const ALIGNMENT = 64;
+
+/** Writes an array as `numpy.save` does: version 1, little-endian, C order. */
+export function writeNpy({ type, dims, data }: Omit<Tensor, "name">): Uint8Array {
+  const name = NAMES.get(type)!;
+  const order = bytesOf(type) === 1 ? "|" : "<";
+  const shape = dims.length === 1 ? `${dims[0]},` : dims.join(", ");
+  const header = `{'descr': '${order}${name}', 'fortran_order': False, 'shape': (${shape}), }`;
+  const start = Math.ceil((PREFIX_BYTES + header.length + 1) / ALIGNMENT) * ALIGNMENT;
+  const bytes = new Uint8Array(start + data.byteLength);
+  const length = start - PREFIX_BYTES;
+  bytes.set([...MAGIC].map((one) => one.charCodeAt(0)));
+  bytes.set([1, 0, length & 255, length >> 8], MAGIC.length);
+  bytes.set(new TextEncoder().encode(`${header.padEnd(length - 1)}\n`), PREFIX_BYTES);
+  bytes.set(data, start);
+  return bytes;
 }
 
 interface Header {

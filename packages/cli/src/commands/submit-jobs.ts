@@ -6,9 +6,16 @@ import { type InferResult, type Job, TuttiClient, TuttiError } from "@tutti/clie
 import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { type ModelSpec, isModelName, isName, jobDeadline } from "@tutti/protocol";
 import { readInput } from "../present/input-file.ts";
-import { type JobFile, hasResult, jobFiles, jobIdOfFile, writeResult } from "../present/job-files.ts";
+import {
+  type JobFile,
+  RESULT_FORMATS,
+  type ResultFormat,
+  hasResult,
+  jobFiles,
+  jobIdOfFile,
+  writeResult,
+} from "../present/job-files.ts";
 import { JobProgress } from "../present/job-progress.ts";
-import { outputsAsJson } from "../present/output-text.ts";
 
 export interface SubmitJobsOptions extends ClusterOptions {
   readonly model: string;
@@ -16,6 +23,7 @@ export interface SubmitJobsOptions extends ClusterOptions {
   readonly deadline?: string;
   readonly app: string;
   readonly outputs?: string;
+  readonly format: string;
   readonly detach?: boolean;
   readonly json?: boolean;
 }
@@ -39,6 +47,7 @@ export async function submitJobs(path: string, options: SubmitJobsOptions): Prom
   if (!isModelName(model)) throw usageError(`--model ${model}: letters, digits, "-" and "_" only`);
   if (!isName(app)) throw usageError(`--app ${app}: letters, digits, "-" and "_" only`);
   if (deadline !== undefined) checkDeadline(deadline);
+  formatOf(options);
   const files = await jobFiles(path, options.out);
   // With the operator's credentials: an application's may not list models.
   await withCluster({ ...options, name: "tutti-jobs", inboxPrefix: `_INBOX.${app}` }, (nats) =>
@@ -55,7 +64,7 @@ async function submitAll(files: readonly JobFile[], nats: NatsConnection, option
     if (spec === undefined) throw new CommandError(`no model "${model}" is loaded: \`tutti models\` lists what is`);
     const pending: Pending[] = [];
     await eachOf(files, SUBMITTING, async (file) => {
-      const job = await progress.watch(file.path, () => submitFile(client, file, { spec, options }));
+      const job = await progress.watch(file.path, () => submitFile(client, file, { spec, options, progress }));
       if (job === "failed") return;
       if (job === "there") return progress.found();
       progress.submitted();
@@ -65,7 +74,8 @@ async function submitAll(files: readonly JobFile[], nats: NatsConnection, option
       await eachOf(pending, AWAITED, async ({ file, job }) => {
         const result = await progress.watch(file.path, () => job.result());
         if (result === "failed") return;
-        await writeResult(file.out, resultFile(job.id, file, result));
+        const { outputs } = result;
+        await writeResult(file.out, aboutResult(job.id, file, result), { outputs, format: formatOf(options) });
         progress.done();
       });
     report(progress, options);
@@ -79,11 +89,11 @@ async function submitAll(files: readonly JobFile[], nats: NatsConnection, option
 async function submitFile(
   client: TuttiClient,
   file: JobFile,
-  { spec, options }: { readonly spec: ModelSpec; readonly options: SubmitJobsOptions },
+  { spec, options, progress }: { readonly spec: ModelSpec; readonly options: SubmitJobsOptions; progress: JobProgress },
 ): Promise<Job | "there"> {
   const { model, outputs, deadline, app } = options;
   const id = jobIdOfFile(await readFile(file.path), { app, model, outputs });
-  if (await hasResult(file.out, id)) return "there";
+  if (await hasResult(file.out, id, formatOf(options))) return "there";
   const input = await readInput(file.path, spec);
   if (input.kind === "frames")
     throw new CommandError("a sound whose frames need one another's results is no job: `tutti infer` asks for it");
@@ -101,17 +111,17 @@ async function submitFile(
     } catch (error) {
       // The same id again is the same job, so trying again is safe.
       if (!(error instanceof TuttiError) || !error.retryable) throw error;
+      progress.waits(error.message);
       await new Promise((resolve) => setTimeout(resolve, error.retryAfterMs ?? RETRY_MS));
     }
   }
 }
 
-const resultFile = (id: string, file: JobFile, result: InferResult): Readonly<Record<string, unknown>> => ({
+const aboutResult = (id: string, file: JobFile, result: InferResult) => ({
   id,
   file: file.path,
   model: result.model,
   ...(result.version !== undefined && { version: result.version }),
-  outputs: outputsAsJson(result),
 });
 
 function report(progress: JobProgress, { json, detach, out }: SubmitJobsOptions): void {
@@ -131,6 +141,12 @@ function report(progress: JobProgress, { json, detach, out }: SubmitJobsOptions)
       process.stderr.write("tutti: `tutti jobs dead --requeue` puts those that were given up into the queue again\n");
   }
   if (failures.length > 0) process.exitCode = EXIT.failed;
+}
+
+function formatOf({ format }: SubmitJobsOptions): ResultFormat {
+  const found = RESULT_FORMATS.find((one) => one === format);
+  if (found === undefined) throw usageError(`--format ${format}: ${RESULT_FORMATS.join(" or ")}`);
+  return found;
 }
 
 function checkDeadline(text: string): void {

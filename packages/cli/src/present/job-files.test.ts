@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { readNpy } from "@tutti/onnx-tools";
 import { hasResult, jobFiles, jobIdOfFile, writeResult } from "./job-files.ts";
 
 let folder: string;
@@ -65,12 +66,29 @@ test("the same bytes for the same model are the same job, and a name of a subjec
   expect(new Set([id, ...others]).size).toBe(4);
 });
 
+const Y = { type: "FP32", dims: [1, 2], data: Float32Array.of(1, 2.5) } as const;
+
 test("a result is there as a whole or not at all, and counts for its own job only", async () => {
   const path = join(folder, "out/a.npy.json");
-  expect(await hasResult(path, "1")).toBe(false);
-  await writeResult(path, { id: "1", outputs: [] });
-  expect([await hasResult(path, "1"), await hasResult(path, "2")]).toEqual([true, false]);
+  const has = (id: string) => hasResult(path, id, "json");
+  expect(await has("1")).toBe(false);
+  await writeResult(path, { id: "1" }, { outputs: { y: Y }, format: "json" });
+  expect([await has("1"), await has("2")]).toEqual([true, false]);
   expect(await readdir(join(folder, "out"))).toEqual(["a.npy.json"]);
   await writeFile(path, (await readFile(path, "utf8")).slice(0, 5));
-  expect(await hasResult(path, "1")).toBe(false);
+  expect(await has("1")).toBe(false);
+});
+
+test("with npy each output is an array of its own, and a result in another form is none", async () => {
+  const path = join(folder, "arrays/b.npy.json");
+  await writeResult(path, { id: "1" }, { outputs: { y: Y, "a/b": Y, a_b: Y }, format: "npy" });
+  const names = (await readdir(join(folder, "arrays"))).sort();
+  expect(names).toEqual(["b.npy.a_b-2.npy", "b.npy.a_b.npy", "b.npy.json", "b.npy.y.npy"]);
+  expect(JSON.parse(await readFile(path, "utf8"))).toMatchObject({
+    id: "1",
+    outputs: [{ name: "y", datatype: "FP32", shape: [1, 2], npy: "b.npy.y.npy" }, {}, {}],
+  });
+  const { type, dims, data } = readNpy(await readFile(join(folder, "arrays/b.npy.y.npy")), { name: "y" });
+  expect([type, dims, [...new Float32Array(data.buffer)]]).toEqual(["FP32", [1, 2], [1, 2.5]]);
+  expect([await hasResult(path, "1", "npy"), await hasResult(path, "1", "json")]).toEqual([true, false]);
 });

@@ -3,12 +3,18 @@ import { createHash } from "node:crypto";
 import { mkdir, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve, sep } from "node:path";
 import { CommandError } from "@tutti/admin";
+import type { TensorValue } from "@tutti/client";
+import { writeNpy } from "@tutti/onnx-tools";
 import { INPUT_EXTENSIONS } from "./input-file.ts";
+import { outputsAsJson } from "./output-text.ts";
 
 /** Files of one command; more are several folders, or a program with `submit()`. */
 export const JOB_FILES_MAX = 1_000_000;
 /** Hexadecimal digits of an id: two different inputs don't share one. */
 const ID_LENGTH = 40;
+const RESULT = ".json";
+export const RESULT_FORMATS = ["json", "npy"] as const;
+export type ResultFormat = (typeof RESULT_FORMATS)[number];
 
 export interface JobFile {
   readonly path: string;
@@ -75,7 +81,7 @@ const isReadable = (path: string): boolean => INPUT_EXTENSIONS.includes(extname(
 /** Below the folder by its path; a file from elsewhere by its name. */
 function outName(root: string, file: string): string {
   const path = relative(resolve(root), resolve(file));
-  return `${path.startsWith("..") ? basename(file) : path}.json`;
+  return `${path.startsWith("..") ? basename(file) : path}${RESULT}`;
 }
 
 /**
@@ -89,18 +95,46 @@ export function jobIdOfFile(
   return createHash("sha256").update(`${app}\n${model}\n${outputs}\n`).update(bytes).digest("hex").slice(0, ID_LENGTH);
 }
 
-/** Whether the result of this job lies there already. */
-export async function hasResult(path: string, id: string): Promise<boolean> {
+/** Whether the result of this job lies there already, in this form. */
+export async function hasResult(path: string, id: string, format: ResultFormat): Promise<boolean> {
   try {
-    return (JSON.parse(await readFile(path, "utf8")) as { readonly id?: unknown }).id === id;
+    const found = JSON.parse(await readFile(path, "utf8")) as { readonly id?: unknown; readonly outputs: object[] };
+    return found.id === id && found.outputs.every((output) => (format === "npy") === "npy" in output);
   } catch {
     return false; // absent, or of something else
   }
 }
 
-/** Writes by renaming into place: a command that is ended leaves no half of a result. */
-export async function writeResult(path: string, result: Readonly<Record<string, unknown>>): Promise<void> {
+/**
+ * Writes the result of a file's job. With `npy` each output is a file of its own, beside that of the result, which
+ * comes last: where it is, they are.
+ */
+export async function writeResult(
+  path: string,
+  about: { readonly id: string } & Readonly<Record<string, unknown>>,
+  { outputs, format }: { readonly outputs: Readonly<Record<string, TensorValue>>; readonly format: ResultFormat },
+): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
-  await writeFile(`${path}.new`, `${JSON.stringify(result)}\n`);
+  const told = format === "json" ? outputsAsJson({ outputs }) : await writeArrays(path, outputs);
+  await writeWhole(path, `${JSON.stringify({ ...about, outputs: told })}\n`);
+}
+
+async function writeArrays(path: string, outputs: Readonly<Record<string, TensorValue>>): Promise<unknown[]> {
+  const told: unknown[] = [];
+  const taken = new Set<string>();
+  for (const [name, { type, dims, data }] of Object.entries(outputs)) {
+    const plain = name.replaceAll(/[^\w.-]/g, "_");
+    const file = `${path.slice(0, -RESULT.length)}.${taken.has(plain) ? `${plain}-${taken.size}` : plain}.npy`;
+    taken.add(plain);
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    await writeWhole(file, writeNpy({ type, dims, data: bytes }));
+    told.push({ name, datatype: type, shape: dims, npy: basename(file) });
+  }
+  return told;
+}
+
+/** Renames into place: a command that is ended leaves no half of a file. */
+async function writeWhole(path: string, content: string | Uint8Array): Promise<void> {
+  await writeFile(`${path}.new`, content);
   await rename(`${path}.new`, path);
 }

@@ -20,6 +20,8 @@ export class JobProgress {
   readonly #startedAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #hasLine = false;
+  /** Why no further job is taken at the moment. */
+  #waitsFor: string | undefined;
 
   constructor(files: number, mode: "shown" | "silent", output: ProgressOutput = process.stderr) {
     this.counts.files = files;
@@ -30,6 +32,11 @@ export class JobProgress {
 
   submitted(): void {
     this.counts.submitted++;
+    this.#waitsFor = undefined;
+  }
+  /** The queue takes no job now, and is asked again. */
+  waits(reason: string): void {
+    this.#waitsFor = reason;
   }
   /** Its result was in the folder. */
   found(): void {
@@ -63,6 +70,7 @@ export class JobProgress {
     if (this.failures.length > 0) parts.push(`${this.failures.length} failed`);
     const left = files - found - done - this.failures.length;
     if (done > 0 && left > 0) parts.push(`${perSecond.toFixed(1)}/s, ${durationText(left / perSecond)} left`);
+    if (this.#waitsFor !== undefined) parts.push(`waits: ${this.#waitsFor}`);
     return parts.join(" · ");
   }
 

@@ -60,7 +60,7 @@ export function renderOutputs(result: InferResult): string {
 }
 
 /** The outputs in the Open Inference Protocol's form. */
-export function outputsAsJson(result: InferResult): unknown[] {
+export function outputsAsJson(result: Pick<InferResult, "outputs">): unknown[] {
   return Object.entries(result.outputs).map(([name, { type, dims, data }]) => ({
     name,
     datatype: type,

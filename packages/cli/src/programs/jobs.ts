@@ -7,7 +7,7 @@ ingresses. done/s is the mean of the last seconds. Dead letters are jobs that we
 
 const SUBMIT_HELP = `
 A folder stands for all files in it that \`tutti infer --input\` reads; a list is a text file with one such path a line. Each answer is written to
-<out>/<file>.json. Run the same command again after Ctrl-C, or after --detach, for the results that are missing: what has a result is not run again.`;
+<out>/<file>.json; with --format npy its outputs are <out>/<file>.<output>.npy, for numpy.load. Run the same command again after Ctrl-C, or after --detach, for the results that are missing: what has a result is not run again.`;
 
 export function addJobs(program: Command, toCluster: (command: Command) => Command): void {
   const jobs = toCluster(program.command("jobs"))
@@ -22,12 +22,14 @@ export function addJobs(program: Command, toCluster: (command: Command) => Comma
     .option("--deadline <duration>", "give jobs up that have no answer then: 30m, 2h (default: 7 days)")
     .option("--app <name>", "in the name of which application", "cli")
     .option("--outputs <names>", "only these outputs, separated by commas")
+    .option("--format <form>", "json, or npy: each output an array of its own beside its result", "json")
     .option("--detach", "end as soon as all jobs are in the queue")
     .addHelpText("after", SUBMIT_HELP)
     .action(async (path: string, options) => (await import("../commands/submit-jobs.ts")).submitJobs(path, options));
   toCluster(jobs.command("dead"))
     .description("list the jobs that were given up, and why")
     .option("--model <name>", "only those of this model")
+    .option("--app <name>", "only those of this application")
     .option("--id <id>", "only those of the job of this id")
     .option("--requeue", "put them into the queue again; their deadlines begin anew")
     .option("--remove", "remove them, with their inputs")
