@@ -21,7 +21,7 @@ import {
   Wait,
   getContainerRuntimeClient,
 } from "testcontainers";
-import { type Gateway, MODELS, WIDTH, echoModelBytes } from "../e2e/chaos/cluster.ts";
+import { type Gateway, MODELS, WIDTH, echoModelBytes } from "../e2e/chaos/models.ts";
 import { freePorts } from "../fixtures/configured-nats.ts";
 import { OURS, removeLeftovers } from "../fixtures/nats-container.ts";
 import { wholeStream } from "../fixtures/nats-cluster.ts";

@@ -1,7 +1,8 @@
 /** Client behaviour besides plain requests: cancelling, disconnecting, connecting and leaving, and loading models. */
 import { connect as connectSocket } from "node:net";
 import { connect } from "@tutti/client";
-import { type StruckCluster, WIDTH } from "../e2e/chaos/cluster.ts";
+import type { StruckCluster } from "../e2e/chaos/cluster.ts";
+import { WIDTH } from "../e2e/chaos/models.ts";
 
 export interface DisturbanceCounts {
   cancels: number;

@@ -5,17 +5,13 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onnxGraph } from "@tutti/onnx-tools";
 import { usersOf } from "@tutti/bus-nats";
 import { BUCKET, type Role } from "@tutti/protocol";
 import { type NatsClusterFixture, startNatsCluster, wholeStream } from "../../fixtures/nats-cluster.ts";
 import { TuttiUp } from "../tutti-up.ts";
+import { type Gateway, MODELS, WIDTH, echoModelBytes } from "./models.ts";
 import type { Layout } from "./record.ts";
 import { APP } from "./request-code.ts";
-
-export const MODELS = ["echo-0", "echo-1", "echo-2", "echo-3"] as const;
-/** Numbers in a request and in its answer. */
-export const WIDTH = 16;
 
 /** Latencies that emulated executors take; the real one is faster, and so is never later than planned. */
 const CONFIG = "{ slo: 400ms, max_batch_size: 8, latencies: { alpha: 1ms, beta: 4ms } }";
@@ -28,10 +24,6 @@ const argsOf = ({ kind, nodes }: Layout): string[] =>
 export const nodeNames = (nodes: number): string[] =>
   nodes === 1 ? ["node"] : Array.from({ length: nodes }, (_, i) => `node-${i}`);
 
-export interface Gateway {
-  readonly name: string;
-  readonly url: string;
-}
 export interface StruckCluster {
   readonly up: TuttiUp;
   /** All NATS servers, with commas between them. */
@@ -101,23 +93,4 @@ async function wholeBuckets(nats: NatsClusterFixture): Promise<void> {
 function gatewayOf(up: TuttiUp, name: string): Gateway {
   const ready = up.events.findLast((event) => event.event === "child-ready" && event["name"] === name);
   return { name, url: String(ready?.["http"]) };
-}
-
-/**
- * An ONNX model y = x · I. It is computed by a matrix product, and exact, so that a real executor's answers equal those
- * of one that echoes.
- *
- * x f32[batch, width] → y f32[batch, width]
- */
-export function echoModelBytes(width: number): Uint8Array {
-  const { DataType, floats, modelBytes, node, value } = onnxGraph;
-  const identity = new Float32Array(width * width);
-  for (let i = 0; i < width; i++) identity[i * width + i] = 1;
-  return modelBytes({
-    name: "echo",
-    inputs: [value("x", DataType.FLOAT, ["batch", width])],
-    outputs: [value("y", DataType.FLOAT, ["batch", width])],
-    nodes: [node("MatMul", ["x", "identity"], ["y"])],
-    initializers: [floats("identity", [width, width], identity)],
-  });
 }

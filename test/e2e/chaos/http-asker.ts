@@ -1,7 +1,7 @@
 /** Sends requests over HTTP. The ingress of each is known: the one in the process of the gateway that was asked. */
 import { request } from "node:http";
 import { HEADER } from "@tutti/protocol";
-import type { Gateway } from "./cluster.ts";
+import type { Gateway } from "./models.ts";
 
 export interface HttpQuestion {
   readonly model: string;

@@ -6,7 +6,7 @@ import type { Bus, Delivery } from "@tutti/ports/bus";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 import { decodeTensors, encodeTensors } from "@tutti/wire";
-import { type Gateway, MODELS, WIDTH } from "./cluster.ts";
+import { type Gateway, MODELS, WIDTH } from "./models.ts";
 import { askOverHttp } from "./http-asker.ts";
 import type { SentRequest } from "./record.ts";
 import { APP, sloUsOf } from "./request-code.ts";
