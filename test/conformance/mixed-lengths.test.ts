@@ -126,7 +126,7 @@ test("PP-OCR rec: with a multiple, lines that grow to the same width share a run
 });
 
 test("PP-OCR rec sees the padding far from it, which is why its widths are not mixed; the words of a clear line stay", async () => {
-  const axes = { W: { mode: "pad", max: 640, typical: 96 } } as const;
+  const axes = { W: { mode: "pad", max: 640, typical: 96, mixed: true } } as const;
   const spec = await loadDemo("ocr-rec", { ...LINES, axes });
   const line = await textLine(315);
   const [alone] = (await answers(spec, [[line]])).results[0]!;
@@ -197,4 +197,21 @@ test("attention with a mask sees no padding: tokens are cut back and means are a
   expect(runs).toBe(1);
   expect(worst).toBeLessThan(1e-4);
   expect(results.map(([tokens]) => tokens?.dims)).toEqual([3, 50, 1, 128, 50].map((length) => [1, length, 64]));
+});
+
+test("a model that sees the padding is refused at load, with what to write, unless its operator has judged it", async () => {
+  const bytes = generateMaskedAttention();
+  const L = { mode: "pad", max: 128, multiple: 4, pad_value: { ids: 3, mask: 1 } } as const;
+  const outcomeOf = async (mixed?: boolean): Promise<LoadOutcome> => {
+    const config = { name: "unmasked", slo: "1s", axes: { L: { ...L, ...(mixed !== undefined && { mixed }) } } };
+    const spec = completeSpec(draftModel(config, describeModel(bytes)), { number: 1, object: "unmasked" });
+    return new Promise((done) => engine.load({ spec, bytes }, done));
+  };
+  const refused = await outcomeOf();
+  expect(refused).toMatchObject({ kind: "failed" });
+  expect(JSON.stringify(refused)).toMatch(
+    /padding changes what it answers: a row of L 64 padded to 128 differs by .*axes\.L in config\.yaml: `mixed: false`/,
+  );
+  expect(await outcomeOf(false)).toMatchObject({ kind: "loaded" });
+  expect(await outcomeOf(true)).toMatchObject({ kind: "loaded" });
 });

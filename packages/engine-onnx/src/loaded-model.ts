@@ -12,6 +12,7 @@ import type ort from "onnxruntime-node";
 import { emptyBatch, putRows, rowShape, takeRows } from "./batch-rows.ts";
 import { relativeDifference } from "./comparison.ts";
 import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
+import { paddingDifference } from "./padding-check.ts";
 import { type SessionSettings, differenceMax } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
 import { cutBack, filledUp } from "./run-sizes.ts";
@@ -45,8 +46,8 @@ export class LoadedModel {
 
   /**
    * Loads a model. Checks the file's sha256 (onnxruntime loads flipped bytes in the weights without an error) and that
-   * no tensor lies outside the file, makes the session, compares file and spec, and on another provider than the CPU
-   * compares outputs with the CPU's.
+   * no tensor lies outside the file, makes the session, compares file and spec, looks whether padding changes results,
+   * and on another provider than the CPU compares outputs with the CPU's.
    *
    * @throws {LoadRefusal}
    */
@@ -54,9 +55,10 @@ export class LoadedModel {
     checkSha256(spec, bytes);
     checkSelfContained(bytes);
     const model = await LoadedModel.#create(spec, bytes, settings);
-    if (settings.provider === "cpu") return model;
     try {
-      await model.#compareWithCpu(bytes, settings);
+      const problem = await paddingDifference(spec, (inputs, batchSize) => model.#outputsOf(inputs, batchSize));
+      if (problem !== undefined) throw new LoadRefusal(problem);
+      if (settings.provider !== "cpu") await model.#compareWithCpu(bytes, settings);
     } catch (error) {
       await model.release();
       throw error;

@@ -17,6 +17,8 @@ export interface RandomBatchOptions {
   readonly bucket: number;
   readonly batchSize: number;
   readonly seed: number;
+  /** Lengths of the padded axes; their typical ones when left out. */
+  readonly lengths?: readonly number[];
 }
 
 /**
@@ -25,9 +27,11 @@ export interface RandomBatchOptions {
  *
  * Equal seeds give equal batches.
  */
-export function randomBatch(spec: ModelSpec, { bucket, batchSize, seed }: RandomBatchOptions): EngineBatch {
+export function randomBatch(
+  spec: ModelSpec,
+  { bucket, batchSize, seed, lengths = typicalLengths(spec) }: RandomBatchOptions,
+): EngineBatch {
   const prng = new Prng(seed);
-  const lengths = typicalLengths(spec);
   const sizes = sizesOfRow(spec, bucket, lengths);
   const dimsOf = (tensor: TensorSpec): number[] =>
     tensor.dims.map((dim) => (dim === BATCH_AXIS ? batchSize : typeof dim === "number" ? dim : (sizes[dim] ?? 1)));

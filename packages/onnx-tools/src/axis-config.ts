@@ -20,7 +20,8 @@ export interface AxisConfig {
   readonly typical?: number;
   /**
    * Mode `pad`: false if padding changes the model's results. Rows then run together only if their lengths round up to
-   * the same multiple.
+   * the same multiple. Left out, an executor tries it when it loads the model, and refuses one that padding changes;
+   * true skips that.
    */
   readonly mixed?: boolean;
   /**
@@ -67,7 +68,8 @@ export function axesOf(config: AxesConfig, inputs: readonly TensorSpec[], fail: 
         fail(`input '${name}' has an axis without a name: name it with dims in the config, and give its sizes`);
       if (config.axes?.[dim] === undefined) {
         fail(
-          `axis '${dim}' of input '${name}' is variable: declare its sizes, axes: {${dim}: {mode: bucket, sizes: [64, 128]}}`,
+          `axis '${dim}' of input '${name}' is variable: say in config.yaml how it is served, as axes: {${dim}: {mode: pad, max: 128}} ` +
+            `(padded to the longest of a batch) or {mode: bucket, sizes: [64, 128]} (to the next size)`,
         );
       }
       used.add(dim);
@@ -94,7 +96,7 @@ function bucketAxis(axis: string, given: AxisConfig, fail: Fail): AxisSpec {
 
 function paddedAxis(
   axis: string,
-  { max, multiple = 1, typical = max, mixed = true, pad_value: padding = 0, sizes }: AxisConfig,
+  { max, multiple = 1, typical = max, mixed, pad_value: padding = 0, sizes }: AxisConfig,
   { inputs, fail }: { readonly inputs: readonly TensorSpec[]; readonly fail: Fail },
 ): AxisSpec {
   if (sizes !== undefined)
@@ -114,7 +116,7 @@ function paddedAxis(
     ...(padValues !== undefined && { padValues }),
     ...(multiple > 1 && { multiple }),
     ...(typical !== max && { typical: typical! }),
-    ...(!mixed && { mixed }),
+    ...(mixed !== undefined && { mixed }),
   };
 }
 

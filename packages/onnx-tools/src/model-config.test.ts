@@ -102,7 +102,7 @@ test("a variable axis must be given sizes, and their combinations are bounded", 
     }),
   );
   expect(refusal({ axes: { H: { sizes: [32] } } }, image)).toContain(
-    "axis 'W' of input 'x' is variable: declare its sizes",
+    "axis 'W' of input 'x' is variable: say in config.yaml how it is served",
   );
   expect(refusal({ axes: { H: { sizes: [32, 0] }, W: { sizes: [32] } } }, image)).toContain("whole numbers above zero");
   const many = { sizes: Array.from({ length: 9 }, (_, i) => 32 * (i + 1)) };

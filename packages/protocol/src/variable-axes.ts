@@ -30,7 +30,7 @@ export const AxisSpec = schema.also(
     /**
      * `pad`: false where padding changes the model's results (attention over the whole width, a mean over it). Rows of
      * a batch then run together only if their lengths round up to the same multiple, so that each gets the result it
-     * gets alone.
+     * gets alone. True where the operator accepts whatever padding changes; left out, engines try it at load.
      */
     mixed: schema.optional(schema.flag),
   }),
