@@ -87,6 +87,25 @@ test("a share is given at once, by history, and taken back to exactly what it wa
   expect(await scene.shares("mlp", "2")).toEqual([1]);
 });
 
+test("what the planner took back isn't given again by going back: only an operator's own changes are undone", async () => {
+  const scene = new Scene();
+  await scene.load("mlp", "1");
+  await scene.load("mlp", "2");
+  await scene.routes.setShare("mlp", { version: "2", percent: 50 });
+  const route = (await scene.routes.get("mlp"))!;
+  const [before] = route.states;
+  const why = "version 2 was rolled back at 50 %: 9 of 10 are late";
+  const states = [...route.states, { ...before!, by: "planner", why }];
+  await putEntry(scene.store, BUCKET.plan, routeKeys.model("mlp"), toJson({ ...route, states }));
+  expect(await refusal(scene.routes.back("mlp"))).toBe(
+    `TUTTI_INVALID_INPUT "mlp" went back by itself: ${why}; \`tutti rollout mlp --to <version> --percent <n>\` gives shares anew`,
+  );
+  expect(await scene.shares("mlp", "1", "2")).toEqual([100, 0]);
+  await scene.routes.setShare("mlp", { version: "2", percent: 5 });
+  await scene.routes.back("mlp");
+  expect(await scene.shares("mlp", "1", "2")).toEqual([100, 0]);
+});
+
 test("another default takes over what nobody else has, and its predecessor can then be unloaded", async () => {
   const scene = new Scene();
   await scene.load("mlp", "1");

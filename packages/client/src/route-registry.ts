@@ -138,14 +138,20 @@ export class RouteRegistry {
   }
 
   /**
-   * Restores the state before the last change at once; a second call restores the state that the first one left.
+   * Restores the state before the last change at once; a second call restores the state that the first one left. A
+   * change that the planner made took a bad version's share away, and isn't taken back.
    *
-   * @throws {TuttiError} NOT_FOUND
+   * @throws {TuttiError} NOT_FOUND, INVALID_INPUT
    */
   back(name: string): Promise<Route> {
     return this.#change(name, (_, versions, route) => {
       const before = route === undefined ? undefined : stateBefore(route);
       if (before === undefined) throw new TuttiError("TUTTI_NOT_FOUND", `"${name}" has no rollout to go back from`);
+      const { by, why } = stateOf(route!);
+      if (by === "planner")
+        throw invalid(
+          `"${name}" went back by itself: ${why}; \`tutti rollout ${name} --to <version> --percent <n>\` gives shares anew`,
+        );
       for (const version of versionsOf({ ...before, at: this.#now(), by: "", why: "" }))
         if (!versions.some(({ spec }) => spec.version === version))
           throw new TuttiError(
