@@ -363,7 +363,8 @@ function batchSizeMaxOf(config: ModelConfig, shapes: Shapes, fail: Fail): number
 }
 
 function sloOf(given: string | number | undefined, fail: Fail): Micros {
-  if (given === undefined) return fail("slo: give one, 30ms for example");
+  if (given === undefined)
+    return fail("slo: give one, as `slo: 30ms` in its config.yaml or with --slo 30ms of `tutti load`");
   const slo = parseDuration(String(given));
   if (slo === undefined || slo <= 0 || slo > SLO_US_MAX)
     return fail(`slo: '${given}' is no duration above zero and up to ${SLO_US_MAX / 6e7} min (SLO_US_MAX)`);

@@ -1,6 +1,13 @@
 /** Builds a model's spec for the cluster from its file, its `config.yaml` and the command's flags. */
 import type { DesiredModel } from "@tutti/client/registries";
-import { type ModelConfig, describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
+import {
+  type ModelConfig,
+  type ModelDescription,
+  describeModel,
+  draftModel,
+  parseModelConfig,
+} from "@tutti/onnx-tools";
+import { TuttiError } from "@tutti/protocol";
 import { parse } from "yaml";
 import { CommandError } from "../failure.ts";
 import { readLatencyPoints } from "./latency-points.ts";
@@ -32,13 +39,23 @@ export function parseYamlMap(text: string, origin: string): Readonly<Record<stri
 
 /** @throws {TuttiError} INVALID_INPUT saying what is wrong with the file or the configuration, and how to correct it */
 export function desiredModel(bytes: Uint8Array, config: FileConfig): DesiredModel {
-  const { sha256: _, bytes: __, version: ___, ...model } = draftModel(config.serving, describeModel(bytes));
+  const { sha256: _, bytes: __, version: ___, ...model } = draftModel(config.serving, described(bytes, config));
   const { version } = config.serving;
   return {
     ...model,
     ...(version !== undefined && { version }),
     ...(config.latencies !== undefined && { profile: profileOf(config.latencies, model) }),
   };
+}
+
+/** Describes the file; an error names the model, since several may be loaded together. */
+function described(bytes: Uint8Array, { serving: { name } }: FileConfig): ModelDescription {
+  try {
+    return describeModel(bytes);
+  } catch (error) {
+    if (name === undefined || !(error instanceof TuttiError)) throw error;
+    throw new TuttiError(error.code, `model ${name}: ${error.message}`);
+  }
 }
 
 type Profile = NonNullable<DesiredModel["profile"]>;

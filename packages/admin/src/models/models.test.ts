@@ -42,6 +42,11 @@ test("a model without a version of its own leaves the count to the cluster", () 
   expect(desiredModel(generateAddOne(), config('version: "7"'))).toMatchObject({ version: "7", slo: 30_000 });
 });
 
+test("a file that can't be served is refused by the model's name", () => {
+  const config = parseFileConfig("{ name: add, slo: 30ms }", "config.yaml");
+  expect(() => desiredModel(new Uint8Array([1, 2, 3]), config)).toThrow(/^model add: /);
+});
+
 test("latencies in a configuration take the place of measuring, one table for each bucket", () => {
   const config = parseFileConfig("{ name: add, slo: 30ms, latencies: { 1: 2ms } }", "config.yaml");
   expect(desiredModel(generateAddOne(), config).profile).toEqual([[{ batchSize: 1, latency: 2_000 }]]);
