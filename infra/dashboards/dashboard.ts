@@ -21,6 +21,9 @@ const MODEL = '{model=~"$model"}';
 const offered = rate(`tutti_requests_total${MODEL}`);
 const good = rate(`tutti_good_total${MODEL}`);
 
+const JOB_TIME = rate("tutti_accelerator_job_seconds_total");
+const REQUEST_TIME = `${rate("tutti_accelerator_busy_seconds_total")} - ${JOB_TIME}`;
+
 const STATS: readonly PanelText[] = [
   {
     title: "In time",
@@ -173,7 +176,51 @@ const PANELS: readonly PanelText[] = [
   },
 ];
 
+const JOBS: readonly PanelText[] = [
+  {
+    title: "Jobs done",
+    description: "By model, over the last seconds. Jobs run in accelerator time that no request needs.",
+    unit: "ops",
+    targets: [{ expr: `tutti_job_rate${MODEL}`, legend: "{{model}}" }],
+  },
+  {
+    title: "Backlog of jobs",
+    description: "In the durable queue, those in flight included. Growing for hours: `tutti jobs` says when it ends.",
+    unit: "none",
+    targets: [{ expr: `tutti_job_backlog${MODEL}`, legend: "{{model}}" }],
+  },
+  {
+    title: "Expected end of the backlog",
+    description: "Time until the queue is empty at the rate of now; without a value where nothing moves.",
+    unit: "s",
+    targets: [{ expr: share(`tutti_job_backlog${MODEL}`, `tutti_job_rate${MODEL}`), legend: "{{model}}" }],
+  },
+  {
+    title: "Accelerator time by use",
+    description: "Share of all accelerators' time that requests and jobs use; the rest is idle.",
+    unit: "percentunit",
+    targets: [
+      { expr: `avg(${REQUEST_TIME})`, legend: "requests" },
+      { expr: `avg(${JOB_TIME})`, legend: "jobs" },
+    ],
+  },
+  {
+    title: "Jobs refused, by cause",
+    description:
+      "Each is tried again, or becomes a dead letter. OVERLOADED and DEADLINE_INFEASIBLE: requests leave no time.",
+    unit: "ops",
+    targets: [{ expr: sumBy("model, cause", rate(`tutti_jobs_refused_total${MODEL}`)), legend: "{{model}} {{cause}}" }],
+  },
+  {
+    title: "Dead letters, by cause",
+    description: "Jobs that were given up and are kept with their inputs: `tutti jobs dead` lists them.",
+    unit: "none",
+    targets: [{ expr: `tutti_dead_jobs${MODEL}`, legend: "{{model}} {{cause}}" }],
+  },
+];
+
 const COLUMNS = 24;
+const PANEL_HEIGHT = 8;
 const SOURCE = { type: "prometheus", uid: "${source}" };
 
 /** The dashboard as Grafana imports it (schema 39, Grafana 10 and newer). */
@@ -184,6 +231,12 @@ export function dashboard(): object {
     const position = { x, y, w: width, h: height };
     x += width;
     return position;
+  };
+  const heading = (title: string): object => {
+    [x, y] = [0, y + PANEL_HEIGHT];
+    const gridPos = { x, y, w: COLUMNS, h: 1 };
+    y++;
+    return { id: ++id, type: "row", title, collapsed: false, gridPos, panels: [] };
   };
   const panel = (
     { title, description, unit, targets, kind = "timeseries", width = 12 }: PanelText,
@@ -209,6 +262,8 @@ export function dashboard(): object {
   });
   const stats = STATS.map((text) => panel({ width: COLUMNS / STATS.length, ...text }, 4));
   [x, y] = [0, 4];
+  const panels = PANELS.map((text) => panel(text, PANEL_HEIGHT));
+  const jobs = [heading("Background jobs"), ...JOBS.map((text) => panel(text, PANEL_HEIGHT))];
   return {
     uid: "tutti-overview",
     title: "Tutti",
@@ -235,6 +290,6 @@ export function dashboard(): object {
         },
       ],
     },
-    panels: [...stats, ...PANELS.map((text) => panel(text, 8))],
+    panels: [...stats, ...panels, ...jobs],
   };
 }

@@ -130,6 +130,24 @@ const alerts: readonly Alert[] = [
     summary: "The planner has asked for {{ $value }} accelerators for ten minutes",
     description: "`tutti up --autoscale`, or the autoscaler that reads /scaling, does it by itself.",
   }),
+  alert("TuttiJobsStand", {
+    // For half an hour it was at no moment of the last hour below the hour's beginning. Bursts of submissions that get
+    // done are no trouble.
+    expr: "min_over_time(tutti_job_backlog[1h]) >= (tutti_job_backlog offset 1h > 0)",
+    wait: "30m",
+    severity: "ticket",
+    summary: "The backlog of jobs of {{ $labels.model }} does not shrink: {{ $value }} jobs wait",
+    description:
+      "`tutti jobs` says how many are done a second. None: tutti_jobs_refused_total says why. Some: requests leave too little time, and accelerators must be added or less submitted.",
+  }),
+  alert("TuttiDeadJobs", {
+    expr: "tutti_dead_jobs > 0",
+    wait: "1m",
+    severity: "ticket",
+    summary: "{{ $value }} jobs of {{ $labels.model }} were given up: {{ $labels.cause }}",
+    description:
+      "`tutti jobs dead` lists them with the reasons; with --requeue they are tried again, with --remove they and this alert go.",
+  }),
   alert("TuttiGatewayDown", {
     expr: 'absent(up{job="tutti"}) or up{job="tutti"} == 0',
     wait: "1m",
@@ -150,6 +168,7 @@ export const rules = (): object => ({
 export function rulesTest(file: string): object {
   const constant = (value: number): string => `${value}x400`;
   const rising = (perStep: number): string => `0+${perStep}x400`;
+  const hourly = Array.from({ length: 7 }, () => "3600-60x59").join(" ");
   const well = [
     { series: 'up{job="tutti"}', values: constant(1) },
     { series: 'tutti_requests_total{model="m"}', values: rising(1_000) },
@@ -161,6 +180,9 @@ export function rulesTest(file: string): object {
     { series: 'tutti_accelerators{state="serving"}', values: constant(4) },
     { series: 'tutti_accelerators{state="halted"}', values: constant(0) },
     { series: "tutti_advice_accelerators", values: constant(4) },
+    // An hour's work that is submitted every hour, and done within it.
+    { series: 'tutti_job_backlog{model="m"}', values: hourly },
+    { series: 'tutti_dead_jobs{model="m",cause="TUTTI_INTERNAL"}', values: constant(0) },
   ];
   const names = alerts.map(({ alert: name }) => name);
   const scene = (changes: Readonly<Record<string, string>>, fires: readonly string[], evalTime = "30m"): object => ({
@@ -200,6 +222,9 @@ export function rulesTest(file: string): object {
       ]),
       scene({ 'tutti_ranker_spares{sub_cluster="main"}': constant(0) }, ["TuttiNoSpare"]),
       scene({ tutti_advice_accelerators: constant(6) }, ["TuttiTooFewAccelerators"]),
+      scene({ 'tutti_job_backlog{model="m"}': rising(60) }, ["TuttiJobsStand"], "100m"),
+      scene({ 'tutti_job_backlog{model="m"}': constant(500) }, ["TuttiJobsStand"], "100m"),
+      scene({ 'tutti_dead_jobs{model="m",cause="TUTTI_INTERNAL"}': constant(3) }, ["TuttiDeadJobs"]),
       scene({ 'up{job="tutti"}': constant(0) }, ["TuttiGatewayDown"]),
       scene({ 'up{job="tutti"}': "" }, ["TuttiGatewayDown"]),
     ],

@@ -31,6 +31,9 @@ interface Rule {
   readonly annotations?: { readonly summary: string; readonly description: string; readonly runbook: string };
 }
 
+/** Panels with a query; a row is a heading. */
+const panelsOf = ({ panels }: Dashboard): Panel[] => panels.filter(({ type }) => type !== "row");
+
 const dashboard = JSON.parse(read("tutti-overview.json")) as Dashboard;
 const rules = (parse(read("tutti-rules.yaml")) as { groups: { rules: Rule[] }[] }).groups.flatMap(
   (group) => group.rules,
@@ -58,7 +61,7 @@ const metricsOf = (expression: string): string[] => {
 test("every metric that a panel or a rule asks for is there", async () => {
   const names = await served();
   for (const { record } of rules) if (record !== undefined) names.add(record);
-  const asked = [...dashboard.panels.flatMap(({ targets }) => targets), ...rules].map(({ expr }) => expr);
+  const asked = [...panelsOf(dashboard).flatMap(({ targets }) => targets), ...rules].map(({ expr }) => expr);
   for (const expression of asked) {
     const metrics = metricsOf(expression);
     expect(metrics.length, expression).toBeGreaterThan(0);
@@ -73,7 +76,8 @@ test("every metric that a panel or a rule asks for is there", async () => {
 test("the dashboard is one that Grafana imports: panels with a place of their own, a source, a text and a query", () => {
   expect([dashboard.uid, dashboard.schemaVersion]).toEqual(["tutti-overview", 39]);
   expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
-  for (const { title, description, type, gridPos, targets } of dashboard.panels) {
+  expect(dashboard.panels.filter(({ type }) => type === "row").map(({ title }) => title)).toEqual(["Background jobs"]);
+  for (const { title, description, type, gridPos, targets } of panelsOf(dashboard)) {
     expect(["stat", "timeseries"]).toContain(type);
     expect(description.length, title).toBeGreaterThan(20);
     expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);

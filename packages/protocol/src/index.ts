@@ -5,6 +5,7 @@ export * from "./families.ts";
 export * from "./fields.ts";
 export * from "./hot-messages.ts";
 export * from "./inference.ts";
+export * from "./job-figures.ts";
 export * from "./jobs.ts";
 export * from "./leases.ts";
 export * from "./limits.ts";

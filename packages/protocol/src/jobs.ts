@@ -48,19 +48,6 @@ export const JOB_USES_SUBJECT = "jobuses.*.*";
 export const jobUseSubject = (app: string, bytes: number): string => `jobuses.${app}.${sizeClass(bytes)}`;
 export const JOB_USES_STREAM = "tutti_job_uses";
 
-/** Figures of a job runner's report: `rate:<model>`, `queued:<model>`, `dead:<model>:<code>`. */
-export type JobFigure = "rate" | "queued" | "dead";
-export const jobFigure = (kind: JobFigure, model: string, code?: string): string =>
-  code === undefined ? `${kind}:${model}` : `${kind}:${model}:${code}`;
-/** Undefined for a figure that is no model's. */
-export function readJobFigure(
-  name: string,
-): { readonly kind: JobFigure; readonly model: string; readonly code: string } | undefined {
-  const [kind, model, code = ""] = name.split(":");
-  if ((kind !== "rate" && kind !== "queued" && kind !== "dead") || model === undefined) return undefined;
-  return { kind, model, code };
-}
-
 const CLASSES_PER_OCTAVE = 4;
 /** Size class of a message; its bytes are rounded up by 19 % at most. */
 export const sizeClass = (bytes: number): number => Math.ceil(CLASSES_PER_OCTAVE * Math.log2(Math.max(1, bytes)));

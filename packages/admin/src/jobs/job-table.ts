@@ -1,5 +1,5 @@
 import type { DeadJob, ModelBacklog } from "@tutti/ports/jobs";
-import { JOB_HEADER } from "@tutti/protocol";
+import { JOB_HEADER, jobsEndInS } from "@tutti/protocol";
 import { renderTable } from "../table.ts";
 
 /** One model's jobs, as `tutti jobs --json` prints them. */
@@ -21,9 +21,6 @@ export interface JobReading {
   readonly dead: ReadonlyMap<string, number>;
 }
 
-/** A slower rate is that of a queue which has just come to a stop. */
-const STANDING = 0.005;
-
 export function jobRows({ backlogs, rates, dead }: JobReading): JobRow[] {
   const models = [...new Set([...backlogs.keys(), ...dead.keys()])].sort();
   return models.map((model) => {
@@ -34,7 +31,7 @@ export function jobRows({ backlogs, rates, dead }: JobReading): JobRow[] {
       waiting: Math.max(0, queued - inFlight),
       inFlight,
       rate: Number(rate.toFixed(2)),
-      endsInS: queued === 0 ? 0 : rate < STANDING ? null : Math.ceil(queued / rate),
+      endsInS: jobsEndInS(queued, rate),
       dead: dead.get(model) ?? 0,
     };
   });

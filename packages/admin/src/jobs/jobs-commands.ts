@@ -7,7 +7,7 @@ import {
   StatsReported,
   TuttiError,
   jobSubject,
-  readJobFigure,
+  jobCounts,
   subjectsOf,
 } from "@tutti/protocol";
 import { readFailure } from "@tutti/client";
@@ -164,13 +164,8 @@ function heardRates(bus: Bus, cluster: string) {
   return {
     runners: () => reports.size,
     rates: () => {
-      const rates = new Map<string, number>();
-      for (const figures of reports.values())
-        for (const [name, value] of Object.entries(figures)) {
-          const figure = readJobFigure(name);
-          if (figure?.kind === "rate") rates.set(figure.model, (rates.get(figure.model) ?? 0) + value);
-        }
-      return rates;
+      const all = [...reports.values()].map((figures) => ({ role: "jobs" as const, figures }));
+      return new Map([...jobCounts(all)].map(([model, { rate }]) => [model, rate]));
     },
     stop: () => listening.stop(),
   };

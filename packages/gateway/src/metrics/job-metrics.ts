@@ -1,6 +1,8 @@
 /** Metrics of models' jobs, which no metric of requests counts (docs/algorithms.md, A13). */
+import { type JobCounts, jobCounts } from "@tutti/protocol";
 import type { ModelTotals } from "./cluster-figures.ts";
-import type { ClusterView, Declaration } from "./declaration.ts";
+import type { ClusterView, Declaration, Row } from "./declaration.ts";
+import { OTHER } from "./label-budget.ts";
 import { ofThreads } from "./model-metrics.ts";
 
 export function jobMetrics(view: ClusterView): Declaration[] {
@@ -41,5 +43,53 @@ export function jobMetrics(view: ClusterView): Declaration[] {
       labels: ["model"],
       rows: () => ofThreads(view, "batcher", "queued", (a, b) => a + b, 1, "perJobThread"),
     },
+    {
+      type: "gauge",
+      name: "tutti_job_backlog",
+      help: "Jobs in the durable queue, those in flight included",
+      labels: ["model"],
+      rows: () => queueRows(view, ({ queued }) => queued),
+    },
+    {
+      type: "gauge",
+      name: "tutti_job_rate",
+      help: "Jobs done a second, the mean of the last seconds",
+      labels: ["model"],
+      rows: () => queueRows(view, ({ rate }) => rate),
+    },
+    {
+      type: "gauge",
+      name: "tutti_dead_jobs",
+      help: "Dead letters: jobs that were given up and are kept, by the code of their last failure",
+      labels: ["model", "cause"],
+      rows: () => deadRows(view),
+    },
   ];
+}
+
+/** The models' names, and one for all that are not loaded: anybody may name a model in a job. */
+function labels(view: ClusterView): (model: string) => string {
+  const known = new Set(view.models().map(({ spec }) => spec.name));
+  return (model) => (known.has(model) ? model : OTHER);
+}
+
+function queueRows(view: ClusterView, read: (counts: JobCounts) => number): Row[] {
+  const labelOf = labels(view);
+  const sums = new Map<string, number>();
+  for (const [model, counts] of jobCounts(view.living())) {
+    const label = labelOf(model);
+    sums.set(label, (sums.get(label) ?? 0) + read(counts));
+  }
+  return [...sums].map(([model, sum]) => [{ model }, sum]);
+}
+
+function deadRows(view: ClusterView): Row[] {
+  const labelOf = labels(view);
+  const rows = new Map<string, Row>();
+  for (const [name, { dead }] of jobCounts(view.living()))
+    for (const [cause, count] of dead) {
+      const model = labelOf(name);
+      rows.set(`${model} ${cause}`, [{ model, cause }, count + (rows.get(`${model} ${cause}`)?.[1] ?? 0)]);
+    }
+  return [...rows.values()];
 }

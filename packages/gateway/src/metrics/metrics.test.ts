@@ -110,6 +110,25 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   while (valueOf(samples, "tutti_takeovers_total", { sub_cluster: "main" }) !== 1) samples = await scrape();
 });
 
+test("what runners report of jobs is told once, by models that are loaded and one name for all others", async () => {
+  const report = (rate: number) => () => ({
+    figures: {
+      ...{ "rate:twice": rate, "queued:twice": 90, "queued:gone": 4, "queued:lost": 3 },
+      ...{ "dead:gone:NOT_FOUND": 2, "dead:lost:NOT_FOUND": 5, "dead:twice:INTERNAL": 1 },
+    },
+  });
+  const runners = [scene.join("jobs", {}, report(1)), scene.join("jobs", {}, report(2))];
+  let samples = await scrape();
+  while (valueOf(samples, "tutti_job_rate", { model: "twice" }) !== 3) {
+    for (const runner of runners) runner.report();
+    samples = await scrape();
+  }
+  expect(valueOf(samples, "tutti_job_backlog", { model: "twice" })).toBe(90);
+  expect(valueOf(samples, "tutti_job_backlog", { model: OTHER })).toBe(7);
+  expect(valueOf(samples, "tutti_dead_jobs", { model: OTHER, cause: "TUTTI_NOT_FOUND" })).toBe(7);
+  expect(valueOf(samples, "tutti_dead_jobs", { model: "twice", cause: "TUTTI_INTERNAL" })).toBe(1);
+});
+
 test("advice is told while it holds, and is absent, not zero, where there is none", async () => {
   expect(valueOf(await scrape(), "tutti_advice_accelerators", {})).toBeUndefined();
   scene.tell(subjectsOf("main").advice, ScalingAdvised, {
