@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { FeedHistory } from "@tutti/console";
+import { connect } from "@tutti/client";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { findJaeger } from "../../infra/jaeger/jaeger.mjs";
@@ -24,6 +25,8 @@ const PROFILES = `models:
   - { name: yolo, sloMs: 1000, batchMax: 16, alphaMs: 8, betaMs: 30 }
 `;
 const RATES: Readonly<Record<string, number>> = { resnet50: 30, bert: 8, yolo: 15 };
+/** More than are done before the pictures are taken. */
+const JOBS = 1_000;
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const PATIENT = { timeout: 90_000 };
 
@@ -274,6 +277,25 @@ test("a request's trace is drawn from its spans, by its publisher's own id, and 
     .first()
     .click();
   await page.getByRole("heading", { name: /^batch resnet50/ }).waitFor(PATIENT);
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+test("jobs have a table while there are any: what waits and when it ends, and what was given up for which reason", async () => {
+  const { page, complaints } = await openPage(browser!, DESKTOP);
+  await page.goto(http);
+  await awaitLoad(page);
+  const table = page.getByRole("region", { name: "Table: Background jobs" });
+  expect(await table.count()).toBe(0);
+  const tutti = await connect({ servers: up!.url, app: "e2e" });
+  await Promise.all(
+    Array.from({ length: JOBS }, (_, i) => tutti.submit("bert", { x: [[i]] }, { id: `console-${i}`, deadline: "30m" })),
+  );
+  for (let i = 0; i < 3; i++) await tutti.submit("yolo", { x: [[1, 2, 3]] }, { id: `wrong-${i}` });
+  const waiting = table.getByRole("row", { name: /^bert/ });
+  await waiting.getByText(/^in \d+ (s|min), \d\d:\d\d$/).waitFor(PATIENT);
+  await table.getByRole("row", { name: /^yolo/ }).getByText("3 invalid input").waitFor(PATIENT);
+  await tutti.close();
   expect(complaints).toEqual([]);
   await page.context().close();
 });

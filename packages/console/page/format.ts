@@ -41,5 +41,20 @@ export function duration(ms: number): string {
 
 export const clockTime = (ms: number): string => new Date(ms).toLocaleTimeString("en-GB");
 
+const DAY_MS = 86_400_000;
+
+/**
+ * The end of a queue.
+ *
+ * @param s - seconds until then; null: it stands
+ * @param at - now, in ms
+ */
+export function expectedEnd(s: number | null, at: number): string {
+  if (s === null) return "not at this rate";
+  if (s === 0) return "–";
+  const ms = 1_000 * s;
+  return ms < DAY_MS ? `in ${duration(ms)}, ${clockTime(at + ms).slice(0, 5)}` : `in ${duration(ms)}`;
+}
+
 export const plural = (count: number, what: string): string =>
   `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;

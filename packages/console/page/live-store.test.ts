@@ -9,7 +9,18 @@ const model = (name: string, more: Partial<FeedModel> = {}): FeedModel => ({
   ...{ queue: 2, batchMean: 3, target: 4, p99Ms: 20, sloMs: 25, ...more },
 });
 const state = (at: number, models: readonly FeedModel[]): FeedState => ({
-  ...{ at, missing: [], models, modelsLeft: 0, gpus: [], gpusLeft: 0, actors: [], actorsLeft: 0 },
+  ...{
+    at,
+    missing: [],
+    models,
+    modelsLeft: 0,
+    gpus: [],
+    gpusLeft: 0,
+    actors: [],
+    actorsLeft: 0,
+    jobs: [],
+    jobsLeft: 0,
+  },
   record: { arrivals: 0, seconds: 0, left: 0 },
 });
 /** Batches that ended so many µs before. */

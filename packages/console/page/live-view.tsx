@@ -5,6 +5,7 @@ import { chartsOf } from "./charts.ts";
 import { type Colours, coloursOf } from "./colours.ts";
 import { shortCode } from "./explain.ts";
 import { figure, milliseconds, percent } from "./format.ts";
+import { JobsSection } from "./jobs-section.tsx";
 import type { LiveStore } from "./live-store.ts";
 import { LiveTimeline } from "./live-timeline.tsx";
 import { batchText, latencyText, refusedCauses, rowVerdict } from "./model-row.ts";
@@ -40,6 +41,7 @@ export function LiveView({ store }: { store: LiveStore }) {
         )}
         {state.modelsLeft > 0 && <p class="quiet">{state.modelsLeft} more models are not shown.</p>}
       </section>
+      <JobsSection jobs={state.jobs} left={state.jobsLeft} at={state.at} />
       <Charts store={store} colours={colours} focus={focus} />
     </>
   );

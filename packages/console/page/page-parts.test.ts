@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { chartText, chartsOf } from "./charts.ts";
 import { groupRefusals, shortCode } from "./explain.ts";
-import { bytes, duration, figure, milliseconds, percent } from "./format.ts";
+import { bytes, clockTime, duration, expectedEnd, figure, milliseconds, percent } from "./format.ts";
 import type { ModelHistory } from "../src/history.ts";
 
 test("numbers read as people write them, and nearly all is never shown as all", () => {
@@ -25,6 +25,12 @@ test("numbers read as people write them, and nearly all is never shown as all", 
   ]);
   expect([0, 999, 1_500, 4e9, null].map(bytes)).toEqual(["0 B", "999 B", "1.5 KB", "4.0 GB", "–"]);
   expect([5_000, 150_000, 8e6, 2e8].map(duration)).toEqual(["5 s", "2 min", "2 h", "2 d"]);
+});
+
+test("a queue ends at a time of day, in days, or not at this rate", () => {
+  const at = Date.UTC(2026, 0, 1, 12);
+  expect([0, null, 300_000].map((s) => expectedEnd(s, at))).toEqual(["–", "not at this rate", "in 3 d"]);
+  expect(expectedEnd(600, at)).toBe(`in 10 min, ${clockTime(at + 600_000).slice(0, 5)}`);
 });
 
 test("a code reads as words", () => {

@@ -66,7 +66,23 @@ export interface FeedState {
   readonly gpusLeft: number;
   readonly actors: readonly FeedActor[];
   readonly actorsLeft: number;
+  /** Models with jobs or dead letters; empty where there are none. */
+  readonly jobs: readonly FeedJobs[];
+  readonly jobsLeft: number;
   readonly record: FeedRecord;
+}
+
+/** Background jobs of one model, loaded or not. */
+export interface FeedJobs {
+  readonly model: string;
+  /** In the durable queue, those in flight included. */
+  readonly queued: number;
+  /** Done a second, lately. */
+  readonly rate: number;
+  /** Seconds until the queue is empty at this rate; null: nothing moves. */
+  readonly endsInS: number | null;
+  /** Dead letters by the code of their last failure. */
+  readonly dead: Readonly<Record<string, number>>;
 }
 
 export interface FeedModel {

@@ -1,14 +1,15 @@
 /** The state that the page shows, from the reports of the cluster's actors. Pure. */
 import type { CatalogModel } from "@tutti/actors";
 import { type ActorRow, type ClusterView, type LivePlan, actorRows, statusOf } from "@tutti/admin/operators";
-import type { FeedActor, FeedGpu, FeedModel, FeedPlan, FeedRecord, FeedState } from "../index.ts";
-import type { AgentAnswered } from "@tutti/protocol";
+import type { FeedActor, FeedGpu, FeedJobs, FeedModel, FeedPlan, FeedRecord, FeedState } from "../index.ts";
+import { type AgentAnswered, jobCounts, jobsEndInS } from "@tutti/protocol";
 import type { ModelWindow } from "./model-windows.ts";
 
 /** Rows of each table that the page gets; the busiest models are among them. */
 export const MODELS_TOLD = 200;
 export const GPUS_TOLD = 256;
 export const ACTORS_TOLD = 400;
+export const JOBS_TOLD = 200;
 
 export interface FeedSources {
   readonly nowMs: number;
@@ -61,6 +62,7 @@ export function feedState({ nowMs, view, models, windows, agents, missing, recor
   });
   const startedAt = new Map(view.actors().map(({ beat }) => [`${beat.host} ${beat.pid}`, beat.startedAt / 1_000]));
   const actors = actorRows(view, agents).map((row) => feedActor(row, startedAt.get(`${row.host} ${row.pid}`) ?? nowMs));
+  const jobs = feedJobs(view);
   return {
     at: Math.round(nowMs),
     missing,
@@ -70,8 +72,27 @@ export function feedState({ nowMs, view, models, windows, agents, missing, recor
     gpusLeft: Math.max(0, gpus.length - GPUS_TOLD),
     actors: actors.slice(0, ACTORS_TOLD),
     actorsLeft: Math.max(0, actors.length - ACTORS_TOLD),
+    jobs: jobs.slice(0, JOBS_TOLD),
+    jobsLeft: Math.max(0, jobs.length - JOBS_TOLD),
     record,
   };
+}
+
+/** The longest queues first. */
+function feedJobs(view: ClusterView): FeedJobs[] {
+  const reports = view.actors().flatMap(({ reports: heard }) => heard.at(-1)?.stats ?? []);
+  const rows = [...jobCounts(reports)].map(([model, { queued, rate, dead }]): FeedJobs => {
+    return {
+      model,
+      queued,
+      rate: rounded(rate) ?? 0,
+      endsInS: jobsEndInS(queued, rate),
+      dead: Object.fromEntries(dead),
+    };
+  });
+  return rows
+    .filter(({ queued, dead }) => queued > 0 || Object.keys(dead).length > 0)
+    .sort((a, b) => b.queued - a.queued || (a.model < b.model ? -1 : 1));
 }
 
 const feedActor = (row: ActorRow, startedAt: number): FeedActor => ({

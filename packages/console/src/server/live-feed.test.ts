@@ -35,7 +35,7 @@ async function join(feed: LiveFeed, page = new Page()): Promise<Page> {
 const STATE: FeedState = {
   at: 0,
   missing: [],
-  ...{ models: [], modelsLeft: 0, gpus: [], gpusLeft: 0, actors: [], actorsLeft: 0 },
+  ...{ models: [], modelsLeft: 0, gpus: [], gpusLeft: 0, actors: [], actorsLeft: 0, jobs: [], jobsLeft: 0 },
   record: { arrivals: 0, seconds: 0, left: 0 },
 };
 const PLAN: FeedPlan = {

@@ -178,6 +178,21 @@ test("the feed tells who is there, batches as batchers tell of them, and refusal
   expect([replay.status, replay.body.error]).toEqual([400, expect.stringContaining("nothing to replay")]);
 });
 
+test("jobs are told by model: backlog, rate, expected end and dead letters by cause, and nothing where there are none", async () => {
+  const before = await listen((heard) => heard.some(([name]) => name === "state"));
+  expect(valuesOf(before, "state").at(-1)).toMatchObject({ jobs: [], jobsLeft: 0 });
+  const report = (rate: number) => () => ({
+    figures: { done: 1, "rate:twice": rate, "queued:twice": 90, "queued:idle": 0, "dead:gone:NOT_FOUND": 2 },
+  });
+  scene.join("jobs", {}, report(1));
+  scene.join("jobs", {}, report(2));
+  const events = await listen((heard) => valuesOf(heard, "state").at(-1)?.jobs[0]?.rate === 3);
+  expect(valuesOf(events, "state").at(-1)!.jobs).toEqual([
+    { model: "twice", queued: 90, rate: 3, endsInS: 30, dead: {} },
+    { model: "gone", queued: 0, rate: 0, endsInS: 0, dead: { TUTTI_NOT_FOUND: 2 } },
+  ]);
+});
+
 test("a report whose batches, arrivals or refusals are none is not believed, and the feed goes on (T8)", async () => {
   const before = await listen((heard) => heard.some(([name]) => name === "state"));
   expect(before.length).toBeGreaterThan(0);
