@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { type SubmittedJob, type Tutti, TuttiError, connect } from "@tutti/client";
+import { readNpy } from "@tutti/onnx-tools";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TuttiUp, commandOf } from "./tutti-up.ts";
 
@@ -109,6 +110,10 @@ test("a folder is submitted, its results are written once, and what was given up
   const result = JSON.parse(await readFile(join(out, "7.json.json"), "utf8")) as { outputs: { name: string }[] };
   expect(result.outputs.map(({ name }) => name)).toEqual(["y"]);
   expect(JSON.parse((await submit()).stdout)).toMatchObject({ found: 20, done: 0, submitted: 1 });
+  // In another form the results are read again, and no job runs again.
+  expect(JSON.parse((await submit("--format", "npy")).stdout)).toMatchObject({ found: 0, done: 20 });
+  const { type, data } = readNpy(await readFile(join(out, "7.json.y.npy")), { name: "y" });
+  expect([type, data.byteLength > 0]).toEqual(["FP32", true]);
 
   const letters = async (...more: string[]): Promise<{ code: string; model: string; reason: string }[]> =>
     (JSON.parse((await up.command("jobs", "dead", "--json", ...more)).stdout) as { dead: never[] }).dead;
