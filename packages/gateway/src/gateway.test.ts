@@ -28,15 +28,16 @@ const among = (peers: readonly Heartbeat[]) => (role: Role) => peers.filter((pee
 test("a cluster is ready when a request could be answered, and otherwise says what is missing", () => {
   const serving = beat("executor", { gpus: [accelerator(true)] });
   const all = [beat("ingress"), beat("batcher"), beat("ranker", { epoch: 3 }), serving];
-  expect(missingParts(among(all))).toEqual([]);
-  expect(missingParts(among([]))).toHaveLength(4);
+  expect(missingParts(true, among(all))).toEqual([]);
+  expect(missingParts(true, among([]))).toHaveLength(4);
   const halting = [
     beat("ingress"),
     beat("batcher"),
     beat("ranker", { epoch: 0 }),
     beat("executor", { gpus: [accelerator(false)] }),
   ];
-  expect(missingParts(among(halting))).toEqual(["no ranker leads", "no accelerator serves"]);
+  expect(missingParts(true, among(halting))).toEqual(["no ranker leads", "no accelerator serves"]);
+  expect(missingParts(false, among(all))).toEqual(["the NATS server can't be reached"]);
 });
 
 const advised: ScalingAdvised = { at: instant(1e6), advice: 2, gpus: 3, badRate: 0.2, idleShare: 0 };

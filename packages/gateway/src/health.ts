@@ -9,8 +9,12 @@ const NEEDED: readonly (readonly [Role, (peer: Heartbeat) => boolean, string])[]
   ["executor", (peer) => (peer.gpus ?? []).some((gpu) => gpu.serving), "no accelerator serves"],
 ];
 
-/** The reasons why the cluster can't answer requests; empty if it can. */
-export function missingParts(peersOf: (role: Role) => Iterable<Heartbeat>): string[] {
+/**
+ * The reasons why the cluster can't answer requests; empty if it can. While NATS is away peers are not believed dead,
+ * since none of them can be heard.
+ */
+export function missingParts(isConnected: boolean, peersOf: (role: Role) => Iterable<Heartbeat>): string[] {
+  if (!isConnected) return ["the NATS server can't be reached"];
   return NEEDED.filter(([role, fits]) => ![...peersOf(role)].some(fits)).map(([, , text]) => text);
 }
 

@@ -20,8 +20,11 @@ export function refusalError(
   { feasible, keep }: Refusal,
 ): TuttiError {
   const name = held.model.spec.name;
+  // Less than what was asked for is no advice: then not the SLO was short, but nothing ran in time.
   const least =
-    feasible > 0 && Number.isFinite(feasible) ? `; at least ${formatDuration(feasible)} would have been feasible` : "";
+    feasible > held.slo && Number.isFinite(feasible)
+      ? `; at least ${formatDuration(feasible)} would have been feasible`
+      : "";
   const again = { retryable: true, retryAfterMs: retryAfterMs(held.slo, keep) };
   if (held.isJob) return jobRefusalError(held, code, feasible);
   if (code === "TUTTI_DEADLINE_INFEASIBLE")

@@ -69,11 +69,21 @@ function reportTroubles(log: Logger): void {
     const now = performance.now();
     if (now < quietUntil) return;
     quietUntil = now + TROUBLE_EVERY_MS;
-    log.warn({ trouble: text }, "traces are not getting through");
+    log.warn({ trouble: messageOf(text) }, "traces are not getting through");
   };
   const ignore = (): void => undefined;
   diag.setLogger(
     { error: report, warn: report, info: ignore, debug: ignore, verbose: ignore },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
+}
+
+/** The exporter writes its errors as JSON, stack included. */
+function messageOf(text: string): string {
+  try {
+    const { message } = JSON.parse(text) as { message?: unknown };
+    return typeof message === "string" && message !== "" ? message : text;
+  } catch {
+    return text;
+  }
 }

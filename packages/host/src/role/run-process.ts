@@ -22,6 +22,7 @@ import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
 import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
 import { EXIT, explain } from "@tutti/admin";
 import { deniedSubjects } from "./denied-subjects.ts";
+import { outages } from "./nats-outages.ts";
 import { HostLinks, type HostLinksOptions } from "./host-links.ts";
 import { helpersGiveWay } from "./helper-threads.ts";
 import { processLives } from "./process-lives.ts";
@@ -149,6 +150,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
     if (status.kind === "closed" && !ending.begun) fail(`the connection to NATS was closed: ${status.reason}`);
     onDenied(status);
   };
+  nats.control.onStatus(outages(log, () => performance.now()));
   nats.control.onStatus(onStatus);
   nats.answers?.onStatus(onStatus);
   const told: Record<string, unknown> = {};

@@ -6,6 +6,8 @@ import { renderStatus } from "./status-line.ts";
 
 /** Child lines shown per second; all others are in the logs only. */
 const CHILD_LINES_MAX = 20;
+/** A warning that a child repeats is shown once in this time; then how often it came. Numbers in it don't count. */
+const REPEATS_EVERY_MS = 30_000;
 
 /** A terminal: its last line is the status, which changes in place. */
 export interface StatusTerminal {
@@ -27,13 +29,18 @@ export class Announcer {
   #childLines = 0;
   #hidden = 0;
   #stopping = false;
+  readonly #repeats = new Map<string, { readonly line: string; readonly until: number; count: number }>();
+  readonly #now: () => number;
 
   /** @param options.terminal - where lines go to people; default: to a file or a program */
   constructor(options: {
     readonly json: boolean;
     readonly write: (line: string) => void;
     readonly terminal?: StatusTerminal | undefined;
+    /** Milliseconds of a steady clock. */
+    readonly now?: () => number;
   }) {
+    this.#now = options.now ?? (() => performance.now());
     this.#json = options.json;
     this.#terminal = options.json ? undefined : options.terminal;
     this.#write = (line) => {
@@ -63,6 +70,7 @@ export class Announcer {
     const hidden = this.#hidden;
     this.#childLines = 0;
     this.#hidden = 0;
+    this.#summariseRepeats();
     if (this.#json) this.#write(JSON.stringify({ event: "status", ...reading }));
     else this.#show(`${renderStatus(reading)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`);
   }
@@ -79,11 +87,33 @@ export class Announcer {
   childLine(name: string, line: string): void {
     const text = worthShowing(line);
     if (text === undefined || this.#stopping) return;
+    if (line.startsWith("{") && this.#isRepeated(name, text)) return;
     if (++this.#childLines > CHILD_LINES_MAX) {
       this.#hidden++;
       return;
     }
     this.say("child-line", `${name} | ${text}`, { name, text });
+  }
+
+  /** Programs get every line. */
+  #isRepeated(name: string, text: string): boolean {
+    if (this.#json) return false;
+    const key = `${name} | ${text.replaceAll(/\d+/g, "#")}`;
+    const known = this.#repeats.get(key);
+    if (known !== undefined) known.count++;
+    // No more are kept than lines are shown.
+    else if (this.#childLines < CHILD_LINES_MAX)
+      this.#repeats.set(key, { line: `${name} | ${text}`, until: this.#now() + REPEATS_EVERY_MS, count: 0 });
+    return known !== undefined;
+  }
+
+  #summariseRepeats(): void {
+    const now = this.#now();
+    for (const [key, { line, until, count }] of this.#repeats) {
+      if (until > now) continue;
+      this.#repeats.delete(key);
+      if (count > 0) this.say("child-line", `${line} (${count} more like it in ${REPEATS_EVERY_MS / 1_000} s)`);
+    }
   }
 }
 

@@ -299,15 +299,35 @@ function screenOf(texts: readonly string[]): string[] {
   return lines;
 }
 
+const reading: Reading = {
+  ...{ seconds: 1, requests: 1, inTime: 1, late: 0, refused: 0, reasons: {}, meanLatencyUs: 0 },
+  ...{ batches: 0, items: 0, gpus: [], threads: [] },
+};
+
+test("a warning that a child repeats is shown once in half a minute, and then how often it came", () => {
+  const lines: string[] = [];
+  let now = 0;
+  const announcer = new Announcer({ json: false, write: (line) => lines.push(line), now: () => now });
+  const late = (batch: number): string => JSON.stringify({ level: "warn", msg: "late", batch });
+  for (let i = 0; i < 100; i++) announcer.childLine("executor-0", late(i));
+  announcer.childLine("executor-1", late(7));
+  announcer.childLine("executor-0", '{"level":"warn","msg":"late","model":"mlp"}');
+  expect(lines).toEqual(["executor-0 | late batch=0", "executor-1 | late batch=7", "executor-0 | late model=mlp"]);
+  now = 29_999;
+  announcer.status(reading);
+  now = 30_000;
+  announcer.status(reading);
+  const shown = lines.splice(0).filter((line) => line.includes("late"));
+  expect(shown.slice(3)).toEqual(["executor-0 | late batch=0 (99 more like it in 30 s)"]);
+  announcer.childLine("executor-0", late(101));
+  expect(lines).toEqual(["executor-0 | late batch=101"]);
+});
+
 test("on a terminal the status is one last line that changes, and other lines stand above it", () => {
   const texts: string[] = [];
   const put = (text: string): void => void texts.push(text);
   const terminal = { columns: () => 30, put };
   const announcer = new Announcer({ json: false, write: (line) => put(`${line}\n`), terminal });
-  const reading: Reading = {
-    ...{ seconds: 1, requests: 1, inTime: 1, late: 0, refused: 0, reasons: {}, meanLatencyUs: 0 },
-    ...{ batches: 0, items: 0, gpus: [], threads: [] },
-  };
   announcer.say("started", "Started.");
   announcer.status(reading);
   announcer.status({ ...reading, requests: 2, inTime: 2 });
