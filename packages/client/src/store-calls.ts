@@ -11,7 +11,9 @@ function called<Result>(what: string, call: Call<Result>): Promise<Exclude<Resul
   return new Promise((resolve, reject) => {
     call((result) => {
       if (isStoreFailure(result)) {
-        const advice = "check that the NATS server runs with JetStream";
+        const advice = /no space left|insufficient storage/i.test(result.failure)
+          ? "make room where the NATS server keeps its store"
+          : "check that the NATS server runs with JetStream";
         reject(new TuttiError("TUTTI_UNAVAILABLE", `${what}: ${result.failure}; ${advice}`));
       } else resolve(result as Exclude<Result, StoreFailure>);
     });

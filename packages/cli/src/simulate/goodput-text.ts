@@ -15,7 +15,7 @@ export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Good
   const { goodputRps, worstModelBadRate, bound } = found;
   const rows = boundRows(bound, goodputRps);
   const lines = [
-    heading(scenario, `${scenario.gpus} accelerators`, found.trials),
+    heading(scenario, plural(scenario.gpus, "accelerator"), found.trials),
     "",
     renderTable(
       ["", "r/s", "goodput is"],
@@ -39,6 +39,12 @@ export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Good
   }
   const divided = subClusterText(subClusterChoice(scenario));
   if (divided !== undefined) lines.push("", `Divided: ${divided}.`);
+  if (scenario.arrivals.process === "trace" && 2 * goodputRps < bound.clairvoyantRps)
+    lines.push(
+      "",
+      "The arrivals are a recording, which another rate only stretches: requests that came at one moment still do. Its bursts",
+      "are what limits the goodput; `tutti simulate` shows the recording at its own rate.",
+    );
   if (goodputRps === 0)
     lines.push("", "No rate was good: some model can't meet its SLO, or its requests are too few to judge by 1 %.");
   return lines.join("\n");
@@ -52,7 +58,10 @@ export function renderMinGpus(scenario: Scenario, { found, perSeed }: Found<MinG
       `No number of accelerators up to ${most(trials)} is enough: ${percent(worstModelBadRate)} bad at the most.`,
     );
   else {
-    lines.push(`${minGpus} accelerators are enough (worst model ${percent(worstModelBadRate)} bad).`, "");
+    lines.push(
+      `${plural(minGpus, "accelerator")} ${minGpus === 1 ? "is" : "are"} enough (worst model ${percent(worstModelBadRate)} bad).`,
+      "",
+    );
     lines.push(renderTable([`so many carry`, "r/s", "the rate is"], boundRows(bound, scenario.rate)));
   }
   if (perSeed.length > 1) {
@@ -85,7 +94,7 @@ function boundRows(bounds: GoodputBound, rate: number): string[][] {
 function heading({ policy, models }: Scenario, what: string, trials: readonly Trial[]): string {
   const seeds = new Set(trials.map(({ seed }) => seed)).size;
   const named = models.length === 1 ? models[0]!.name : `${models.length} models`;
-  return `${named}, policy ${policy}, ${what}: ${trials.length} trials of ${seeds} seed${seeds === 1 ? "" : "s"}`;
+  return `${named}, policy ${policy}, ${what}: ${plural(trials.length, "trial")} of ${plural(seeds, "seed")}`;
 }
 
 const trialsText = (trials: readonly Trial[]): string =>
@@ -94,6 +103,7 @@ const trialsText = (trials: readonly Trial[]): string =>
     .map(({ rateRps, worstModelBadRate }) => `${grouped(rateRps)} r/s ${percent(worstModelBadRate)}`)
     .join(", ");
 
+const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 const most = (trials: readonly Trial[]): number => Math.max(...trials.map(({ gpus }) => gpus));
 const percent = (share: number): string => `${(share * 100).toFixed(2)} %`;
 const grouped = (rate: number): string => Math.round(rate).toLocaleString("en-US");

@@ -24,7 +24,7 @@ export function renderResult(scenario: Scenario, result: SimulationResult): stri
     `  offered   ${count(result.offeredRps)} r/s`,
     `  good      ${count(result.goodRps)} r/s, ${percent(result.badRate)} bad`,
     ...costLines(result.cost),
-    `  busy      ${percent(gpu.busyFraction)}, ${gpu.used} of ${gpu.count} accelerators used`,
+    `  busy      ${percent(gpu.busyFraction)}, ${gpu.used} of ${plural(gpu.count, "accelerator")} used`,
     ...jobLines(result),
     ...plannerLines(result.planner),
     ...divisionLines(result.division),
@@ -112,7 +112,7 @@ export function settingOf({
   const most = planner === undefined ? "" : "at most ";
   const split = subClusters === 1 ? "" : ` in ${subClusters} sub-clusters`;
   const kinds = types === undefined ? "" : ` (${types.map((one) => `${one.gpus} ${one.name}`).join(", ")})`;
-  return `${most}${gpus} accelerators${kinds}${split}, ${counted}, ${process} arrivals, ${time}, seed ${seed}`;
+  return `${most}${plural(gpus, "accelerator")}${kinds}${split}, ${counted}, ${process} arrivals, ${time}, seed ${seed}`;
 }
 
 function renderModels(models: readonly ModelResult[]): string {
