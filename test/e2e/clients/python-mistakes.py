@@ -47,6 +47,12 @@ with connect_sync(URL, app="shop") as client:
     nothing: Any = dict.fromkeys(InferOptions.__annotations__)
     for options in ({}, nothing):
         client.infer("plain", X, **options)
+    for strings in (["a", "b"], np.array(["a"])):
+        try:
+            client.infer("plain", {"x": strings}, slo="1s")
+            outcomes[f"input {strings!r}"] = "ok"
+        except Exception as error:
+            outcomes[f"input {strings!r}"] = outcome_of(error)
 for options in CONNECT:
     try:
         with connect_sync(URL, **options):

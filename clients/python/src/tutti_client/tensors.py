@@ -31,7 +31,7 @@ def as_array(name: str, value: ArrayLike) -> Array:
         raise invalid(f'input "{name}": {error}') from error
     is_plain = isinstance(value, (bool, int, float, list, tuple)) and not isinstance(value, np.generic)
     dtype = _PLAIN.get(array.dtype.kind) if is_plain else array.dtype.newbyteorder("<")
-    if dtype not in DTYPES:
+    if dtype is None or dtype not in DTYPES:  # numpy takes None for its default, FP64
         raise invalid(f'input "{name}" has the dtype {array.dtype}, which is none of {", ".join(TYPES)}')
     if not 0 < len(name.encode()) <= _NAME_BYTES_MAX:
         raise invalid(f'the name "{name:.40}" has not 1 to {_NAME_BYTES_MAX} bytes')
