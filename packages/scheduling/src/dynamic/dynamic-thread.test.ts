@@ -252,6 +252,20 @@ test("a lone request waits for the next where two take less than one, and starts
   expect(waits(COSTS, 0.5)).toBe(500 + 20);
 });
 
+test("a request waits for others only as long as it almost certainly ends in time, whether or not batches are slower", () => {
+  for (const costs of [costsFromOne(COSTS), COSTS]) {
+    const profile = dynamicProfile({ apps: [{ app: 0, share: 1, alone: aloneOf(() => true) }], ...common, costs })!;
+    const model = createModelThread(modelOf({ kind: "deferred" }, profile));
+    const [request] = requestsOf(10, 1, 10);
+    const out = { offer: vi.fn(), answerGrant: vi.fn(), dispatch: vi.fn(), refuse: vi.fn() };
+    requestArrived(model, request!.arrivedAt, request!, out);
+    const left = between(model.offered.execAt, request!.deadline);
+    expect(left).toBeGreaterThanOrEqual(profile.certain.needed(0, 0));
+    expect(left).toBeGreaterThan(1.5 * profile.likely.needed(0, 0));
+    expect(left).toBeLessThan(0.5 * SLO);
+  }
+});
+
 test("an application that nobody has measured counts as the mixture, and more than 16 are taken together by their means", () => {
   const many = Array.from({ length: 40 }, (_, i) => ({
     app: i + 1,

@@ -5,7 +5,9 @@
  *   LENGTH-1. A request is refused only if it can't be expected in time even alone. One that doesn't fit this batch
  *             waits for another.
  *   LENGTH-2. While more requests wait than the batch has, it waits for none: its length is the limit.
- *   LENGTH-3. The accelerator is reported as free when the batch has almost certainly ended.
+ *   LENGTH-3. A batch waits only as long as it almost certainly ends in time. Without that, a lone request would wait
+ *             until it is as likely late as not, beside an idle accelerator.
+ *   LENGTH-4. The accelerator is reported as free when the batch has almost certainly ended.
  */
 import { LengthQueue } from "@tutti/dynamic";
 import { ALWAYS, type ActorKey, type Instant, type Micros } from "@tutti/units";
@@ -118,20 +120,19 @@ export function chooseByLength(
   model.laterSize = isLater ? size : 0;
   model.isGrowable = size === queue.size && place + 1 < sizes.length;
   if (size === 0) return;
-  // LENGTH-3: an accelerator that is granted again too soon has batches waiting behind one that still runs. An earlier
+  // LENGTH-4: an accelerator that is granted again too soon has batches waiting behind one that still runs. An earlier
   // end is reported by itself.
   model.expectedRun = Math.ceil(certain) as Micros;
   model.latest = Math.floor(deadline - needed) as Instant;
   model.frontrun = ALWAYS;
   if (isLater) model.isGrowable = true; // any arrival goes before it
   if (model.isGrowable && place + 1 < sizes.length) {
-    const isCertain = needed > queue.scale * profile.likely.needed(level, place);
-    const next = queue.scale * (isCertain ? profile.certain : profile.likely).needed(level, place + 1);
+    const next = queue.scale * profile.certain.needed(level, place + 1);
     // Where more requests take less time, the batch as it is becomes late first. The grant must be here before the
     // batch's own timer.
     const aim = isLater ? deadline : aimOf(model.queue.head()!, deadline);
     const grown = aim - next - model.perItem - model.guard;
-    const asItIs = aim - needed - model.perItem - model.guard - model.ctrl;
+    const asItIs = aim - certain - model.perItem - model.guard - model.ctrl;
     model.frontrun = Math.floor(Math.min(grown, asItIs)) as Instant;
   }
   // A granted accelerator waits for no more requests: the batch was due.
