@@ -6,7 +6,11 @@ import { defineConfig } from "vitest/config";
  * Suites whose files run one after the other: they measure, or load the machine by themselves. Files of e2e run two at
  * a time, since most of their time is waiting; what they measure has the room that a busy machine needs.
  */
-const alone = new Set(["attack", "containers", "bench", "release", "soak"]);
+const alone = new Set(["alone", "attack", "containers", "bench", "release", "soak"]);
+/**
+ * Suites whose files wait most of their time, for servers that start, end or are away: three at a time use two cores.
+ */
+const waiting = new Set(["conformance"]);
 
 const folder = join(import.meta.dirname, "test");
 const suites = readdirSync(folder, { withFileTypes: true })
@@ -42,6 +46,8 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 120_000,
           fileParallelism: !alone.has(name),
+          maxWorkers: waiting.has(name) ? 3 : 2,
+          sequence: { groupOrder: waiting.has(name) ? 1 : 0 }, // vitest wants one number of workers in a group
         },
       })),
     ],

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { type Tutti, connect } from "@tutti/client";
 import { D6_PROFILES } from "@tutti/planning/testing";
 import { afterAll, expect, test } from "vitest";
-import { SteadyLoad } from "./steady-load.ts";
-import { TuttiUp } from "./tutti-up.ts";
+import { SteadyLoad } from "../e2e/steady-load.ts";
+import { ROOT, TuttiUp } from "../e2e/tutti-up.ts";
 
 const SLOWER = 10;
 /** Requests per second of each model: whole accelerators are expected to carry 0.6, and halves 16. */
@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 test("accelerators become halves under a load that whole ones can't carry, and no request is lost", async () => {
-  const path = join(import.meta.dirname, "d6-ten-times-slower.yaml");
+  const path = join(ROOT, "test/e2e/d6-ten-times-slower.yaml");
   up = await TuttiUp.start(["--emulate", path, "--gpus", "4", "--executors", "4", "--divide"]);
   client = await connect({ servers: up.url, app: "e2e" });
   const loads = D6_PROFILES.map(({ name, slo }, i) => {
