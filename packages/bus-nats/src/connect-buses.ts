@@ -4,6 +4,7 @@ import { TuttiError } from "@tutti/protocol";
 import { type NatsConnection as Connection, type ConnectionOptions, connect } from "@nats-io/transport-node";
 import { type Credentials, authenticatorOf, inboxPrefixOf } from "./credentials.ts";
 import { NatsBus } from "./nats-bus.ts";
+import { identityCheck } from "./server-identity.ts";
 
 export interface BusOptions {
   /** `nats://host:port`, or several of one cluster, also in one text with commas between them. */
@@ -145,8 +146,11 @@ function openConnection(
   credentials: Credentials | undefined,
   inboxPrefix: string,
 ): Promise<Connection> {
+  const servers = [options.servers].flat().flatMap((text) => text.split(","));
+  // The client hands all of it to `tls.connect`.
+  const tls = { ...options.tls, checkServerIdentity: identityCheck(servers) };
   const settings: ConnectionOptions = {
-    servers: [options.servers].flat().flatMap((text) => text.split(",")),
+    servers,
     name: `${options.name} ${purpose}`,
     inboxPrefix,
     // A stack trace per request costs as much as the request.
@@ -163,7 +167,7 @@ function openConnection(
     timeout: 5_000,
     ignoreClusterUpdates: options.ignoreClusterUpdates ?? false,
     ...(credentials !== undefined && { authenticator: authenticatorOf(credentials) }),
-    ...(options.tls !== undefined && { tls: options.tls }),
+    ...(options.tls !== undefined && { tls }),
   };
   return connect(settings);
 }
