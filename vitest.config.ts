@@ -6,7 +6,7 @@ import { defineConfig } from "vitest/config";
  * Suites whose files run one after the other: they measure, or load the machine by themselves. Files of e2e run two at
  * a time, since most of their time is waiting; what they measure has the room that a busy machine needs.
  */
-const alone = new Set(["alone", "attack", "containers", "bench", "release", "soak"]);
+const alone = new Set(["alone", "attack", "containers", "kubernetes", "bench", "release", "soak"]);
 /**
  * Suites whose files wait most of their time, for servers that start, end or are away: three at a time use two cores.
  */

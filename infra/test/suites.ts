@@ -10,7 +10,7 @@ export type Suite =
  * Order of the suites. Cheap and telling ones come first; those that start whole systems or measure come last.
  */
 const firstOnes = ["boundaries", "unit", "setup", "golden", "simulation"];
-const lastOnes = ["conformance", "containers", "attack", "soak", "release", "alone", "e2e", "bench"];
+const lastOnes = ["conformance", "containers", "kubernetes", "attack", "soak", "release", "alone", "e2e", "bench"];
 
 /** Every suite of the repository, in the order in which they run. */
 export function allSuites(root: string): Suite[] {

@@ -13,8 +13,8 @@ export interface HttpQuestion {
 export interface HttpHandlers {
   /** The gateway that is asked next. */
   readonly onAsked: (name: string) => void;
-  /** The connection to a gateway broke. */
-  readonly onBroken: (name: string) => void;
+  /** The connection to a gateway broke, with this code. */
+  readonly onBroken: (name: string, code: string | undefined) => void;
   /** `ok`, `wrong`, an error's code, or `NO_INGRESS` where no gateway answers. */
   readonly onAnswer: (status: string) => void;
 }
@@ -36,11 +36,11 @@ export function askOverHttp(gateways: readonly Gateway[], question: HttpQuestion
     let text = "";
     response.setEncoding("utf8");
     response.on("data", (chunk: string) => (text += chunk));
-    response.on("error", () => handlers.onBroken(gateway.name));
+    response.on("error", ({ code }: NodeJS.ErrnoException) => handlers.onBroken(gateway.name, code));
     response.on("end", () => handlers.onAnswer(statusOf(response.statusCode ?? 0, text, row)));
   });
   asking.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "ECONNREFUSED") handlers.onBroken(gateway.name);
+    if (error.code !== "ECONNREFUSED") handlers.onBroken(gateway.name, error.code);
     askOverHttp(others, question, handlers);
   });
   asking.end(body);

@@ -100,7 +100,7 @@ export class ChaosLoad {
       { model, app: APP, sloUs, row: [...inputOf(token)] },
       {
         onAsked: (name) => (request.via = name),
-        onBroken: (name) => broken.push({ name, atMs: performance.now() }),
+        onBroken: (name, code) => broken.push({ name, code, atMs: performance.now() }),
         onAnswer: (status) => answers.push({ atMs: performance.now(), status }),
       },
     );

@@ -35,7 +35,7 @@ export interface SentRequest {
   /** The node whose gateway and ingress took the request. Undefined: it went over NATS, to any ingress. */
   via?: string;
   /** Connections to gateways that broke during the request, and when. */
-  readonly broken: { readonly name: string; readonly atMs: number }[];
+  readonly broken: { readonly name: string; readonly atMs: number; readonly code?: string | undefined }[];
 }
 
 export const SIGNALS = ["SIGKILL", "SIGTERM", "SIGSTOP"] as const;

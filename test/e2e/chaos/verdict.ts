@@ -301,12 +301,13 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted.length === 0 ? NaN : sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!;
 }
 
-function findingOf({ token, model, sentMs, answers, via }: SentRequest, record: ChaosRecord): Finding {
+function findingOf({ token, model, sentMs, answers, broken, via }: SentRequest, record: ChaosRecord): Finding {
   const at = (ms: number): string => `${((ms - record.startedMs) / 1_000).toFixed(3)} s`;
+  const broke = broken.map(({ code, atMs }) => `${code} after ${Math.round(atMs - sentMs)} ms, `).join("");
   const got = answers.map((answer) => `${answer.status} after ${Math.round(answer.atMs - sentMs)} ms`).join(", ");
   const takers = [...(record.takers.get(token) ?? [])].map((key) => key.toString(36)).join(", ");
   const before = record.strikes.findLast((strike) => strike.atMs <= sentMs + 500);
   const struck = before === undefined ? "" : `; last struck: ${before.name} by ${before.signal} at ${at(before.atMs)}`;
-  const text = `request ${token} of ${model}, sent at ${at(sentMs)}${via === undefined ? "" : ` to ${via}`}, told by ${takers || "nobody"}: ${got || "no answer"}${struck}`;
+  const text = `request ${token} of ${model}, sent at ${at(sentMs)}${via === undefined ? "" : ` to ${via}`}, told by ${takers || "nobody"}: ${broke}${got || "no answer"}${struck}`;
   return { token, sentMs, text };
 }
