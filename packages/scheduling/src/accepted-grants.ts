@@ -33,6 +33,12 @@ export class AcceptedGrants {
     return true;
   }
 
+  /** Whether the accelerator's grant before this one came here too. To be asked before this one is accepted. */
+  hadOneBefore({ gpu, epoch, grantSeq }: AcceptedGrant): boolean {
+    const newest = this.#newest.get(gpu);
+    return newest !== undefined && newest.epoch === epoch && newest.grantSeq === grantSeq - 1;
+  }
+
   get size(): number {
     return this.#newest.size;
   }

@@ -15,10 +15,16 @@ import { addLater, lastLook } from "./later-choice.ts";
 import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { aimOf, awaitedStart, withPatience } from "./policy.ts";
-import { SCARCITY_STEPS, scarcityOf, spareTime } from "./scarcity.ts";
+import { SCARCITY_STEPS, lossLevel, scarcityOf, spareTime } from "./scarcity.ts";
 
 /** Step to which an early start is rounded, µs, so that it doesn't depend on which update measured the rate. */
 const STEP = 100;
+
+/**
+ * Early start of a model that loses requests behind other models' runs, as a multiple of how long it waits for them. A
+ * wait begins anywhere in a run, so the mean is half of one: three are a run and what was waiting before.
+ */
+const BLOCKED_TIMES = 3;
 
 /** Delay from sending the plan of a batch until an executor can start it. */
 export const delay = (model: ModelThread, batchSize: number): number => model.ctrl + model.perItem * batchSize;
@@ -82,7 +88,8 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   else {
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
-    const early = Math.max(earlyOf(model, b, head.slo), leadOf(model), Math.min(head.slo, spare(model, b)));
+    const others = Math.min(head.slo, Math.max(spare(model, b), blockedOf(model)));
+    const early = Math.max(earlyOf(model, b, head.slo), leadOf(model), others);
     const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
     if (model.adaptation.gather > 0) {
@@ -112,6 +119,10 @@ function earlyOf(model: ModelThread, batchSize: number, slo: number): number {
 
 /** Time by which batches start early because the model loses requests, µs. */
 const leadOf = ({ lead, scarcity }: ModelThread): number => STEP * Math.round(lead.at(scarcity.waiting) / STEP);
+
+/** Time by which batches start early because the model loses requests behind other models' runs, µs. */
+const blockedOf = ({ scarcity, shares }: ModelThread): number =>
+  Math.round(BLOCKED_TIMES * lossLevel(shares.lostShare) * scarcity.blocked);
 
 /** Time by which an early start uses only accelerator time that is not scarce, µs. */
 function spare(model: ModelThread, batchSize: number): number {

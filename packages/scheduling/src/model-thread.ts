@@ -155,6 +155,7 @@ export function modelClockReached(model: ModelThread, at: Instant, out: ModelEff
  */
 export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: ModelEffects, own?: LatencyTable): void {
   advance(model, at);
+  const isOwnRun = model.accepted.hadOneBefore(grant);
   if (!obey(model, grant)) return;
   model.scarcityOfOthers = grant.scarcity;
   const headBefore = model.head;
@@ -177,7 +178,7 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
     const startAt = Math.max(base + model.perItem * b, grant.freeAt, model.awaited) as Instant;
     assert(startAt <= model.latest, "M4: a batch that would miss its deadline");
     const { expectedRun } = model;
-    if (model.prefer === "latency" && b > model.laterSize) noteWait(model, grant, b - model.laterSize);
+    if (model.prefer === "latency" && b > model.laterSize) noteWait(model, grant, b - model.laterSize, isOwnRun);
     dispatch(model, grant, startAt, expectedRun, out);
     answer(model, grant, true, (startAt + expectedRun) as Instant, out);
   }
@@ -196,10 +197,11 @@ function isFaster({ byBatchSize, batchSizeMax }: LatencyTable, { profile, batchS
   );
 }
 
-function noteWait(model: ModelThread, grant: Grant, batchSize: number): void {
+/** @param isOwnRun - whether the run that a wait is for is this model's */
+function noteWait(model: ModelThread, grant: Grant, batchSize: number, isOwnRun: boolean): void {
   const eager = model.first!.arrivedAt + delay(model, batchSize);
   const wanted = model.offeredAwaited > eager ? model.offeredAwaited : eager;
-  model.scarcity.note(model.now, batchSize, grant.freeAt - wanted, model.latest - wanted);
+  model.scarcity.note(model.now, batchSize, grant.freeAt - wanted, model.latest - wanted, isOwnRun);
 }
 
 /**

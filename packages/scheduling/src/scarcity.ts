@@ -26,14 +26,24 @@ const LOST_FULL = 0.005;
 /** Scarcity in messages: 0 … 255. */
 export const SCARCITY_STEPS = 255;
 
+/** Scarcity by losses alone: 0 … 1. @param lostShare - of the latest requests */
+export const lossLevel = (lostShare: number): number => (lostShare < LOST_FULL ? lostShare / LOST_FULL : 1);
+
 export class Scarcity {
   #share = 0;
   #waiting = 1; // until something is known, as if accelerators were busy
+  /** Wait for other models' runs, µs: the mean over all batches. */
+  #blocked = 0;
   #notedAt = -Infinity;
 
   /** Share of requests whose batches found no accelerator free at the start that they wanted: 0 … 1. */
   get waiting(): number {
     return this.#waiting;
+  }
+
+  /** Wait for other models' runs, µs: the mean over the batches that found no accelerator free. */
+  get blocked(): number {
+    return this.#waiting > 0 ? this.#blocked / this.#waiting : 0;
   }
 
   /**
@@ -43,9 +53,8 @@ export class Scarcity {
    */
   level(lostShare: number): number {
     const byWaits = FULL * this.#share;
-    const byLosses = lostShare / LOST_FULL;
-    const level = byWaits > byLosses ? byWaits : byLosses;
-    return level < 1 ? level : 1;
+    const byLosses = lossLevel(lostShare);
+    return byWaits < byLosses ? byLosses : byWaits < 1 ? byWaits : 1;
   }
 
   /**
@@ -53,13 +62,15 @@ export class Scarcity {
    *
    * @param wait - from the start that it wanted until the accelerator is free; negative: it was free before
    * @param slack - from that start until the last that meets its deadline
+   * @param isOwnRun - whether it waits for a run of its own model
    */
-  note(at: Instant, requests: number, wait: number, slack: number): void {
+  note(at: Instant, requests: number, wait: number, slack: number, isOwnRun = false): void {
     const share = wait <= 0 ? 0 : wait < slack ? wait / slack : 1;
     const weight = Math.max(requests / REQUESTS, (at - this.#notedAt) / MEMORY);
     this.#notedAt = at;
     const part = weight < 1 ? weight : 1;
     this.#share += part * (share - this.#share);
+    this.#blocked += part * ((wait > 0 && !isOwnRun ? wait : 0) - this.#blocked);
     this.#waiting += part * ((wait > 0 ? 1 : 0) - this.#waiting);
   }
 }
