@@ -32,7 +32,8 @@ const state = join(root, ".tutti");
 const TESTS = "infra/test/run.ts";
 
 /**
- * @typedef {{ script: string | undefined, args: string[], natsServer: boolean, page?: boolean, tools?: boolean }} Command
+ * @typedef {{ script: string | undefined, args: string[], natsServer: boolean, page?: boolean, tools?: boolean }}
+ *   Command
  *   - `page`: it needs the console's, which goes without saying with a server; `tools`: it needs what only tests,
  *   checks and figures use, which goes without saying
  * @typedef {import("./launch.mjs").Ready} Ready

@@ -138,8 +138,12 @@ function importPauseImage() {
   const digest = createHash("sha256")
     .update(readFileSync(join(image, "layer.tar")))
     .digest("hex");
-  const config = { architecture: process.arch === "x64" ? "amd64" : process.arch, os: "linux",
-    config: { Entrypoint: ["/pause"], User: "65535" }, rootfs: { type: "layers", diff_ids: [`sha256:${digest}`] } }; // prettier-ignore
+  const config = {
+    architecture: process.arch === "x64" ? "amd64" : process.arch,
+    os: "linux",
+    config: { Entrypoint: ["/pause"], User: "65535" },
+    rootfs: { type: "layers", diff_ids: [`sha256:${digest}`] },
+  };
   writeFileSync(join(image, "config.json"), JSON.stringify(config));
   const manifest = [{ Config: "config.json", RepoTags: [files.PAUSE_IMAGE], Layers: ["layer.tar"] }];
   writeFileSync(join(image, "manifest.json"), JSON.stringify(manifest));
