@@ -27,14 +27,12 @@ export class AcceleratorClasses {
   /** Candidates with unfit types, by the classes that they could get. */
   readonly #claims: number[] = [];
   #changes = 0;
-  /** A bit for each class with accelerators. */
-  #present = 0;
 
   /** Number of classes that had accelerators. */
   get count(): number {
     return this.#types.length;
   }
-  /** How often a class was given to a type, came or went: `of` and `restricts` may answer otherwise since. */
+  /** How often a class was given to a type: `of` may answer otherwise since. */
   get changes(): number {
     return this.#changes;
   }
@@ -43,12 +41,10 @@ export class AcceleratorClasses {
   enter(type: number): number {
     const index = this.#classFor(type);
     this.#members[index] = this.#members[index]! + 1;
-    if (this.#members[index] === 1) this.#setPresent(this.#present | (1 << index));
     return index;
   }
   leave(index: number): void {
     this.#members[index] = this.#members[index]! - 1;
-    if (this.#members[index] === 0) this.#setPresent(this.#present & ~(1 << index));
   }
   typeOf(index: number): number {
     return this.#types[index]!;
@@ -65,10 +61,6 @@ export class AcceleratorClasses {
     for (let i = 0; i < this.#claims.length; i++) if (((classes >> i) & 1) === 1) this.#claims[i]! += by;
   }
 
-  /** Whether some accelerators are of none of these classes. */
-  restricts(classes: number): boolean {
-    return (this.#present & ~classes) !== 0;
-  }
   /** A bit for each class that may get a candidate. */
   of(unfit: UnfitTypes): number {
     if (unfit.length === 0) return ALL_CLASSES;
@@ -83,6 +75,7 @@ export class AcceleratorClasses {
   #classFor(type: number): number {
     const known = this.#types.indexOf(type);
     if (known >= 0) return known;
+    this.#changes++;
     const unused = this.#members.indexOf(0);
     const index = unused >= 0 ? unused : this.#types.length;
     if (index >= OTHERS) {
@@ -91,10 +84,6 @@ export class AcceleratorClasses {
     }
     this.#set(index, type);
     return index;
-  }
-  #setPresent(present: number): void {
-    this.#present = present;
-    this.#changes++;
   }
   #set(index: number, type: number): void {
     if (index === this.#types.length) {

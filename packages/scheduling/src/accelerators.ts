@@ -144,10 +144,9 @@ export class Accelerators {
 
   join(gpu: GpuId, executor: ActorKey, type: number, freeAt: number, grantSeq: number): void {
     if (gpu >= this.#executors.length) this.#grow(gpu);
-    const isNew = this.#executors[gpu] === NO_EXECUTOR;
-    if (isNew) this.#joined++;
-    else if (this.typeOf(gpu) !== type) this.#leaveClass(gpu);
-    if (isNew || this.typeOf(gpu) !== type) this.#enterClass(gpu, type);
+    if (this.#executors[gpu] === NO_EXECUTOR) this.#joined++;
+    else this.#leaveClass(gpu);
+    this.#enterClass(gpu, type);
     this.#executors[gpu] = executor;
     if (this.#isCounted[gpu] === 0 || grantSeq > this.#grantSeqs[gpu]!) this.#grantSeqs[gpu] = grantSeq;
     this.#isCounted[gpu] = 1;

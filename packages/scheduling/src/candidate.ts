@@ -56,11 +56,7 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
     return;
   }
   const refusals = model.refusals.towards(out, model.now);
-  const { fastest } = model;
-  const own =
-    fastest === undefined
-      ? chooseBatch(model, base, gpuFree, refusals)
-      : fastest.choose(model, base, gpuFree, refusals);
+  const own = chooseBatch(model, base, gpuFree, refusals);
   const b = model.later === undefined ? own : addLater(model, model.later, own, base, gpuFree, refusals);
   model.batchSize = b;
   const { skipped, queue } = model;
@@ -70,15 +66,13 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   const head = model.first!;
   const deadline = model.laterSize === 0 ? head.deadline : earlier(head.deadline, model.later!.head()!.deadline);
   const aim = aimOf(head, deadline);
-  const planned = fastest?.isPlanned === true ? fastest.profile : model.profile;
-  const { batchSizeMax } = planned;
-  const latencies = fastest?.isPlanned === true ? planned.byBatchSize : model.latencies;
+  const { latencies, profile, batchSizeMax } = model;
   model.latest = (deadline - latencies[b]!) as Instant;
   model.expectedRun = latencies[b]! as Micros;
   model.frontrun =
     b === batchSizeMax
       ? ALWAYS
-      : ((aim - planned.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
+      : ((aim - profile.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
   if (model.laterSize === b) {
     model.isGrowable = true; // any arrival goes before it
     model.awaited = ALWAYS; // it uses what nobody else does
@@ -97,7 +91,6 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
       model.awaited = later(model.awaited, earlier(frontrun, gathered));
     }
   }
-  if (fastest !== undefined) model.awaited = earlier(model.awaited, fastest.headAwaited);
   if (model.patience !== 1) {
     model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
   }
@@ -153,7 +146,6 @@ function refreshTargets(model: ModelThread): void {
     model.mayWait = !rate.isKnown(now) || canWaitingPay(model.profile.beta, perMicro);
   }
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);
-  model.fastest?.targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
 
 /** Sends the candidate if it has another size, window or delay than the last. The passing of time is no change. */
@@ -166,13 +158,12 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
     return out.offer(offered);
   }
   const delayNow = delay(model, batchSize) as Micros;
-  const unfit = model.fastest?.isPlanned === true ? model.fastest.unfit : model.unfit;
   const isSame =
     offered.batchSize === batchSize &&
     offered.latest === model.latest &&
     model.offeredAwaited === model.awaited &&
     offered.delay === delayNow &&
-    offered.unfit === unfit;
+    offered.unfit === model.unfit;
   if (isSame) return;
   const earliest = (model.now + delayNow) as Instant;
   offered.offerSeq++;
@@ -180,7 +171,7 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
   offered.execAt = model.awaited > earliest ? model.awaited : earliest;
   offered.latest = model.latest;
   offered.delay = delayNow;
-  offered.unfit = unfit;
+  offered.unfit = model.unfit;
   if (offered.takes !== undefined) offered.takes = model.expectedRun;
   model.offeredAwaited = model.awaited;
   const head = model.first;

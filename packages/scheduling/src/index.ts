@@ -16,4 +16,3 @@ export * from "./rank-thread.ts";
 export { scarcityOf } from "./scarcity.ts";
 export { sloClass } from "./batch-targets.ts";
 export * from "./dynamic/dynamic-profile.ts";
-export type { FastestType } from "./typed-choice.ts";

@@ -55,7 +55,6 @@ export function addLater(
 export function lastLook(model: ModelThread, later: DeadlineQueue<Request>): Instant {
   if (later.size === 0) return NEVER;
   const head = later.head()!;
-  const alone =
-    model.dynamic === undefined ? (model.fastest?.profile ?? model.profile).latency(1) : model.dynamic.alone(head);
+  const alone = model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(head);
   return (Math.floor(head.deadline - alone - model.ctrl - model.perItem) + 1) as Instant;
 }

@@ -19,7 +19,6 @@ import { Margin } from "./margin.ts";
 import type { Candidate, Request } from "./messages.ts";
 import type { Policy, Preference } from "./policy.ts";
 import { Scarcity } from "./scarcity.ts";
-import { FastestPart, type FastestType } from "./typed-choice.ts";
 
 export interface ModelThreadConfig {
   thread: ThreadId;
@@ -32,8 +31,6 @@ export interface ModelThreadConfig {
   dynamic?: DynamicProfile | undefined;
   /** Executor types that can't run it within its SLO. Default: none. */
   unfit?: UnfitTypes | undefined;
-  /** The fastest type that can, where types are unlike; `profile` is the slowest one's. Default: all are alike. */
-  fastest?: FastestType | undefined;
   slo: Micros;
   policy: Policy;
   /** Preference of the adaptive policy. Default: "accelerators". */
@@ -92,9 +89,6 @@ export class ModelThread {
   profile: LatencyTable;
   dynamic: DynamicPart | undefined;
   unfit: UnfitTypes;
-  fastest: FastestPart | undefined;
-  /** Whether a batch is being formed for an accelerator that was granted. */
-  isGranted = false;
   /** l(b) of the batch that is being formed: as planned, or while a grant is taken those on its accelerator. */
   latencies: Float64Array;
   batchSizeMax: number;
@@ -152,8 +146,6 @@ export class ModelThread {
     return this.queue.head() ?? this.later?.head();
   }
 
-  readonly #fixedTarget: number;
-
   constructor(config: ModelThreadConfig) {
     assert(config.patience >= 0 && config.patience <= 1, `patience ${config.patience}`);
     assert(config.batchesInFlightMax >= 1, `${config.batchesInFlightMax} batches in flight`);
@@ -166,7 +158,6 @@ export class ModelThread {
     this.patience = config.patience;
     this.queue = new DeadlineQueue(config.queueMax);
     const fixed = config.gather === "head" ? 1 : (config.targetBatch ?? 0);
-    this.#fixedTarget = fixed;
     this.targets = new BatchTargets(fixed, { profile, ctrl, perItem, respond });
     this.inFlightBatches = new InFlightBatches(config.batchesInFlightMax);
     this.shares = new FairShares(config.shares ?? {}, config.slo);
@@ -182,7 +173,6 @@ export class ModelThread {
     this.ctrl = ctrl;
     this.perItem = perItem;
     this.respond = respond;
-    this.setFastest(config.fastest);
     this.nextBatchId = config.batchIdBase ?? 1;
     if (config.since !== undefined) this.rate.begin(config.since);
     const { unfit } = this;
@@ -191,10 +181,6 @@ export class ModelThread {
       ...{ thread, term, offerSeq: 0, batchSize: 0, execAt: ALWAYS, latest: ALWAYS, delay: ctrl, unfit },
       ...takes,
     };
-  }
-
-  setFastest(fastest: FastestType | undefined): void {
-    this.fastest = fastest === undefined ? undefined : new FastestPart(fastest, this, this.#fixedTarget);
   }
 }
 

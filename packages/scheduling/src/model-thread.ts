@@ -165,9 +165,7 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   model.keptHead = isPlanned && grant.offerSeq >= model.headOfferSeq ? model.offeredHead : undefined; // M7
   if (!model.inFlightBatches.isFull(at)) {
     if (own !== undefined && isFaster(own, model)) model.latencies = own.byBatchSize;
-    model.isGranted = true;
     choose(model, base, grant.freeAt, out);
-    model.isGranted = false;
     model.latencies = model.profile.byBatchSize;
   } else model.batchSize = 0;
 
@@ -258,15 +256,13 @@ export function executorLost(model: ModelThread, at: Instant, executor: ActorKey
 type Profiled = Omit<Extract<ModelEvent, { kind: "profile-changed" }>, "kind" | "at">;
 
 export function profileChanged(model: ModelThread, at: Instant, profiled: Profiled, out: ModelEffects): void {
-  const { profile, dynamic, unfit, fastest } = profiled;
+  const { profile, dynamic, unfit } = profiled;
   advance(model, at);
   changeDynamic(model, dynamic);
   model.unfit = unfit ?? NONE_UNFIT;
   model.profile = profile;
   model.latencies = profile.byBatchSize;
   model.batchSizeMax = profile.batchSizeMax;
-  model.skipped = 0;
-  model.setFastest(fastest);
   changeTargets(model);
   update(model, out);
 }
@@ -318,11 +314,10 @@ function changeDynamic(model: ModelThread, profile: Profiled["dynamic"]): void {
 
 /** Time that the request takes alone, µs. */
 const alone = (model: ModelThread, request: Request): number =>
-  model.dynamic === undefined ? (model.fastest?.profile ?? model.profile).latency(1) : model.dynamic.alone(request);
+  model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(request);
 
-function changeTargets({ targets, fastest, profile, ctrl, perItem, respond }: ModelThread): void {
+function changeTargets({ targets, profile, ctrl, perItem, respond }: ModelThread): void {
   targets.change({ profile, ctrl, perItem, respond });
-  fastest?.changeTargets({ ctrl, perItem, respond });
 }
 
 function advance(model: ModelThread, at: Instant): void {

@@ -73,10 +73,6 @@ class NaiveRank {
   isFit(m: NaiveModel, g: NaiveGpu): boolean {
     return !m.candidate!.unfit.some(({ type }) => type === g.type);
   }
-  /** 1: every accelerator can run its candidate; others go first. */
-  isEasy(m: NaiveModel): number {
-    return Number([...this.gpus.values()].every((g) => this.isFit(m, g)));
-  }
   /** Models whose newest offer names a type, and that could get this accelerator. */
   claims(g: NaiveGpu): number {
     return [...this.models.values()].filter((m) => m.unfit.length > 0 && !m.unfit.some(({ type }) => type === g.type))
@@ -137,7 +133,7 @@ class NaiveRank {
         Object.assign(m, { isWaiting: false, candidate: undefined });
     const first = this.inOrder
       .filter(([, m]) => m.isWaiting && this.isFit(m, g))
-      .sort((a, b) => this.isEasy(a[1]) - this.isEasy(b[1]) || a[1].candidate!.latest - b[1].candidate!.latest)[0];
+      .sort((a, b) => a[1].candidate!.latest - b[1].candidate!.latest)[0];
     if (first) this.grant(first[0], first[1], gpu, now);
   }
   expire(gpu: number, g: NaiveGpu, now: number) {

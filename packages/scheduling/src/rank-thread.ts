@@ -200,7 +200,7 @@ export function gpuJoined(rank: RankThread, at: Instant, { gpu, executor, type, 
   if (waiting !== NOBODY) hearAgain(rank, waiting);
 }
 
-/** The classes of accelerators that are there have changed. */
+/** There is a class of accelerators that no candidate knew. */
 function reclassify({ accelerators, waiting, slots }: RankThread): void {
   const { classes } = accelerators;
   waiting.grow(classes.count);
@@ -211,7 +211,7 @@ function reclassify({ accelerators, waiting, slots }: RankThread): void {
     if (slot.unfit.length > 0) classes.claim(slot.classes, 1);
     if (!waiting.has(index)) continue;
     waiting.remove(index);
-    waiting.add(index, slot.thread, slot, classes.restricts(slot.classes));
+    waiting.add(index, slot.thread, slot.latest, slot.delay, slot.classes);
   }
 }
 
@@ -239,9 +239,7 @@ export function gpuLost(rank: RankThread, at: Instant, gpu: GpuId, executor: Act
   advance(rank, at);
   if (!rank.accelerators.isDrivenBy(gpu, executor)) return;
   const waiting = rank.accelerators.grantedTo(gpu);
-  const { changes } = rank.accelerators.classes;
   rank.accelerators.leave(gpu);
-  if (rank.accelerators.classes.changes > changes) reclassify(rank);
   if (waiting !== NOBODY) hearAgain(rank, waiting);
 }
 
@@ -283,7 +281,7 @@ export function fireModelTimer(rank: RankThread, at: Instant, out: RankEffects):
   if (gpu >= 0) grant(rank, index, gpu, out);
   else if (isLate)
     slot.batchSize = 0; // its own invalidation timer makes a new offer
-  else rank.waiting.add(index, slot.thread, slot, rank.accelerators.classes.restricts(slot.classes));
+  else rank.waiting.add(index, slot.thread, slot.latest, slot.delay, slot.classes);
   return true;
 }
 
@@ -294,7 +292,8 @@ export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects):
   const { accelerators, waiting } = rank;
   const index = soonestClass(rank);
   const freeAt = accelerators.leastFree(index);
-  for (let slot = waiting.lateFor(index, freeAt); slot >= 0; slot = waiting.lateFor(index, freeAt)) {
+  while (waiting.leastLatest(index) < freeAt) {
+    const slot = waiting.mostUrgent(index);
     waiting.remove(slot);
     rank.slots[slot]!.batchSize = 0; // nothing is free in time: its own invalidation timer makes a new offer
   }

@@ -13,8 +13,6 @@ export class WaitingSet {
   readonly #slotsMax: number;
   /** By class of accelerators. */
   readonly #byLatest: IndexedHeap[] = [];
-  /** The same of those candidates that some class can't run: they go first where they can run. */
-  readonly #restricted: IndexedHeap[] = [];
   readonly #byDelay: IndexedHeap;
 
   constructor(slotsMax: number) {
@@ -27,22 +25,15 @@ export class WaitingSet {
   }
   /** Whether an accelerator of this class could run any. */
   hasFor(index: number): boolean {
-    return this.#firstOf(index).size > 0;
+    return this.#byLatest[index]!.size > 0;
   }
-  /** The slot of least (latest, thread) that this class can run, of restricted ones if there are any; −1: none. */
+  /** The slot of least (latest, thread) that this class can run; −1: none. */
   mostUrgent(index: number): number {
-    return this.#firstOf(index).topKey;
+    return this.#byLatest[index]!.topKey;
   }
-  /** A slot that this class can run and whose latest start is before that time; −1: there is none. */
-  lateFor(index: number, time: number): number {
-    const unrestricted = this.#byLatest[index]!;
-    const restricted = this.#restricted[index]!;
-    if (unrestricted.topPriority < time) return unrestricted.topKey;
-    return restricted.topPriority < time ? restricted.topKey : -1;
-  }
-  #firstOf(index: number): IndexedHeap {
-    const restricted = this.#restricted[index]!;
-    return restricted.size > 0 ? restricted : this.#byLatest[index]!;
+  /** Its latest start; `NEVER`: none. */
+  leastLatest(index: number): Instant {
+    return this.#byLatest[index]!.topPriority as Instant;
   }
   /** The longest delay of all; −Infinity when empty. */
   get longestDelay(): number {
@@ -53,27 +44,17 @@ export class WaitingSet {
   }
   /** Makes room for accelerators of so many classes. */
   grow(classes: number): void {
-    while (this.#byLatest.length < classes) {
-      this.#byLatest.push(new IndexedHeap(this.#slotsMax));
-      this.#restricted.push(new IndexedHeap(this.#slotsMax));
-    }
+    while (this.#byLatest.length < classes) this.#byLatest.push(new IndexedHeap(this.#slotsMax));
   }
   /** @param classes - a bit for each class that can run it */
-  add(
-    slot: number,
-    thread: ThreadId,
-    { latest, delay, classes }: { readonly latest: Instant; readonly delay: Micros; readonly classes: number },
-    isRestricted: boolean,
-  ): void {
+  add(slot: number, thread: ThreadId, latest: Instant, delay: Micros, classes: number): void {
     this.#byDelay.set(slot, -delay, thread);
-    const heaps = isRestricted ? this.#restricted : this.#byLatest;
+    const heaps = this.#byLatest;
     for (let i = 0; i < heaps.length; i++) if (((classes >> i) & 1) === 1) heaps[i]!.set(slot, latest, thread);
   }
   remove(slot: number): void {
     if (!this.#byDelay.remove(slot)) return;
-    for (let i = 0; i < this.#byLatest.length; i++) {
-      this.#byLatest[i]!.remove(slot);
-      this.#restricted[i]!.remove(slot);
-    }
+    const heaps = this.#byLatest;
+    for (let i = 0; i < heaps.length; i++) heaps[i]!.remove(slot);
   }
 }

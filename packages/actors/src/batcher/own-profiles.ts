@@ -1,6 +1,6 @@
 import { LatencyTable } from "@tutti/profile";
 import type { ModelStatus } from "@tutti/protocol";
-import { type FastestType, NONE_UNFIT, type UnfitTypes } from "@tutti/scheduling";
+import { NONE_UNFIT, type UnfitTypes } from "@tutti/scheduling";
 import { type ThreadId, micros } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
 
@@ -42,19 +42,6 @@ export class OwnProfiles {
   }
   forget(thread: ThreadId): void {
     this.#byThread.delete(thread);
-  }
-
-  /** The type of the least latency for one request, and all others as unfit; undefined: the types are alike. */
-  fastest(thread: ThreadId, status: ModelStatus | undefined): FastestType | undefined {
-    const own = this.#byThread.get(thread);
-    if (own === undefined) return undefined;
-    const alone = [...own.values()].map((table): number => table.latency(1));
-    const [least, most] = [Math.min(...alone), Math.max(...alone)];
-    if (least === most) return undefined;
-    const isFastest = (type: string): boolean => own.get(type)?.latency(1) === least;
-    const others = status?.byType?.filter(({ type }) => !isFastest(type)) ?? [];
-    const profile = [...own.values()].find((table) => table.latency(1) === least)!;
-    return { profile, unfit: others.map(({ type }) => ({ type: fnv1a(type) })) };
   }
 
   /** Undefined: as planned. */
