@@ -30,7 +30,8 @@ const TOLERANCE = 1e-2;
 type Run = (inputs: readonly Tensor[], batchSize: number) => Promise<readonly Tensor[]>;
 
 /**
- * Runs one short row as it is, and padded. An axis with `mixed: true` isn't checked: its operator has judged it.
+ * Runs one short row as it is, and padded. An axis with `mixed: true` isn't checked, nor is a model that answers the
+ * same row in two ways, since it samples.
  *
  * @returns why rows of this model must not be mixed; undefined: they may, or the model can't run a short row
  */
@@ -42,20 +43,26 @@ export async function paddingDifference(spec: ModelSpec, run: Run): Promise<stri
   const { short, long } = lengths;
   const row = randomBatch(spec, { bucket: 0, batchSize: 1, seed: 1, lengths: short });
   let alone: readonly Tensor[];
+  let again: readonly Tensor[];
   let padded: readonly Tensor[];
   try {
     alone = await run(row.inputs, 1);
+    again = await run(row.inputs, 1);
     padded = await run(paddedInputs(spec, row, long), 1);
   } catch {
     return undefined; // a run that fails is reported by whoever tries the model's declared shapes
   }
+  if (relativeDifference(alone, again) > TOLERANCE) return undefined;
   const own = spec.outputs.map((output, i) => ownPart(spec, output, padded[i]!, short));
   const difference = relativeDifference(alone, own);
   if (difference <= TOLERANCE) return undefined;
   const name = unjudged[0]!;
+  const isShape = alone.some((tensor, i) => String(tensor.dims) !== String(own[i]?.dims));
   const by = Number.isFinite(difference)
     ? `${(100 * difference).toPrecision(2)} % of the largest value`
-    : "their shape";
+    : isShape
+      ? "its shape"
+      : "a value that is no number, or infinite";
   return (
     `padding changes what it answers: a row of ${name} ${short.join(" × ")} padded to ${long.join(" × ")} differs by ${by}. ` +
     `Write one of these below axes.${name} in config.yaml: \`mixed: false\` (only rows of equal length share a run), ` +
@@ -63,15 +70,20 @@ export async function paddingDifference(spec: ModelSpec, run: Run): Promise<stri
   );
 }
 
-/** Half of the typical lengths, and the typical or the longest ones; undefined: all rows grow to one length. */
+/**
+ * Half of the typical lengths, and the typical or the longest ones; undefined: all rows grow to one length. Axes that
+ * have been judged are long in both.
+ */
 function shortAndLong(spec: ModelSpec): { short: number[]; long: number[] } | undefined {
+  const isJudged = paddedAxes(spec).map((axis) => spec.axes[axis]!.mixed !== undefined);
   const short = grownLengths(
     spec,
     typicalLengths(spec).map((length) => Math.ceil(length / 2)),
   );
   for (const lengths of [typicalLengths(spec), longestLengths(spec)]) {
     const long = grownLengths(spec, lengths);
-    if (long.some((length, i) => length > short[i]!)) return { short, long };
+    const own = short.map((length, i) => (isJudged[i] === true ? long[i]! : length));
+    if (long.some((length, i) => length > own[i]!)) return { short: own, long };
   }
   return undefined;
 }
