@@ -6,7 +6,7 @@ import { renderStatus } from "./status-line.ts";
 
 /** Child lines shown per second; all others are in the logs only. */
 const CHILD_LINES_MAX = 20;
-/** A warning that a child repeats is shown once in this time; then how often it came. Numbers in it don't count. */
+/** A warning that a child repeats is shown once in this time; then how often it came. Numbers as values don't count. */
 const REPEATS_EVERY_MS = 30_000;
 
 /** A terminal: its last line is the status, which changes in place. */
@@ -87,7 +87,7 @@ export class Announcer {
   childLine(name: string, line: string): void {
     const text = worthShowing(line);
     if (text === undefined || this.#stopping) return;
-    if (line.startsWith("{") && this.#isRepeated(name, text)) return;
+    if (line.startsWith("{") && line.includes('"level":"warn"') && this.#isRepeated(name, text)) return;
     if (++this.#childLines > CHILD_LINES_MAX) {
       this.#hidden++;
       return;
@@ -98,7 +98,7 @@ export class Announcer {
   /** Programs get every line. */
   #isRepeated(name: string, text: string): boolean {
     if (this.#json) return false;
-    const key = `${name} | ${text.replaceAll(/\d+/g, "#")}`;
+    const key = `${name} | ${text.replaceAll(/=[\d.]+(?=\s|$)/g, "=#")}`;
     const known = this.#repeats.get(key);
     if (known !== undefined) known.count++;
     // No more are kept than lines are shown.

@@ -311,14 +311,20 @@ test("a warning that a child repeats is shown once in half a minute, and then ho
   const late = (batch: number): string => JSON.stringify({ level: "warn", msg: "late", batch });
   for (let i = 0; i < 100; i++) announcer.childLine("executor-0", late(i));
   announcer.childLine("executor-1", late(7));
-  announcer.childLine("executor-0", '{"level":"warn","msg":"late","model":"mlp"}');
-  expect(lines).toEqual(["executor-0 | late batch=0", "executor-1 | late batch=7", "executor-0 | late model=mlp"]);
+  announcer.childLine("executor-0", '{"level":"warn","msg":"late","model":"mlp1"}');
+  announcer.childLine("executor-0", '{"level":"warn","msg":"late","model":"mlp2"}');
+  for (let i = 0; i < 2; i++) announcer.childLine("executor-0", '{"level":"error","msg":"broken"}');
+  expect(lines.splice(2)).toEqual([
+    ...["executor-0 | late model=mlp1", "executor-0 | late model=mlp2"],
+    ...["executor-0 | broken", "executor-0 | broken"],
+  ]);
+  expect(lines).toEqual(["executor-0 | late batch=0", "executor-1 | late batch=7"]);
   now = 29_999;
   announcer.status(reading);
   now = 30_000;
   announcer.status(reading);
   const shown = lines.splice(0).filter((line) => line.includes("late"));
-  expect(shown.slice(3)).toEqual(["executor-0 | late batch=0 (99 more like it in 30 s)"]);
+  expect(shown.slice(2)).toEqual(["executor-0 | late batch=0 (99 more like it in 30 s)"]);
   announcer.childLine("executor-0", late(101));
   expect(lines).toEqual(["executor-0 | late batch=101"]);
 });
