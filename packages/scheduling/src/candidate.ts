@@ -115,7 +115,7 @@ const leadOf = ({ lead, scarcity }: ModelThread): number => STEP * Math.round(le
 
 /** Time by which batches start early because the model loses requests behind other models' runs, µs. */
 const blockedOf = ({ scarcity, shares }: ModelThread): number =>
-  Math.round(BLOCKED_TIMES * lossLevel(shares.lostShare) * scarcity.blocked);
+  STEP * Math.round((BLOCKED_TIMES * lossLevel(shares.lostShare) * scarcity.blocked) / STEP);
 
 /** Time by which an early start uses only accelerator time that is not scarce, µs. */
 function spare(model: ModelThread, batchSize: number): number {

@@ -145,11 +145,10 @@ export function modelClockReached(model: ModelThread, at: Instant, out: ModelEff
   if (at >= model.wakeAt) update(model, out);
 }
 
-/** Forms the batch now, for this accelerator, from the requests that are queued now (late binding). A4, Grant. */
 /**
- * Takes a grant (A3). Offers are planned with the slowest accelerators, so that any may be granted; the batch is then
- * formed for the one that is. A faster one takes more requests in the same time, and is free again when its own run
- * ends.
+ * Takes a grant: forms the batch now, for this accelerator, from the requests that are queued now (late binding; A4,
+ * Grant). Offers are planned with the slowest accelerators (A3), so that any may be granted. A faster one takes more
+ * requests in the same time, and is free again when its own run ends.
  *
  * @param own - latencies on that accelerator; ignored where they are longer than planned. Default: as planned
  */
