@@ -92,3 +92,22 @@ test("with npy each output is an array of its own, and a result in another form 
   expect([type, dims, [...new Float32Array(data.buffer)]]).toEqual(["FP32", [1, 2], [1, 2.5]]);
   expect([await hasResult(path, "1", "npy"), await hasResult(path, "1", "json")]).toEqual([true, false]);
 });
+
+test("outputs whose names don't differ as file names, or are too long for one, are files of their own", async () => {
+  const path = join(folder, "clash/c.npy.json");
+  const names = ["é", "è", "ê", "_-2", "y", "Y", "x".repeat(300), "x".repeat(301)];
+  const outputs = Object.fromEntries(names.map((name, i) => [name, { ...Y, data: Float32Array.of(i, i) }]));
+  await writeResult(path, { id: "1" }, { outputs, format: "npy" });
+  const told = (JSON.parse(await readFile(path, "utf8")) as { outputs: { npy: string }[] }).outputs;
+  expect(new Set(told.map(({ npy }) => npy.toLowerCase())).size).toBe(names.length);
+  for (const [i, { npy }] of told.entries()) {
+    const { data } = readNpy(await readFile(join(folder, "clash", npy)), { name: npy });
+    expect([...new Float32Array(data.buffer)]).toEqual([i, i]);
+  }
+});
+
+test("a result that can't be written says which file, and no more", async () => {
+  const path = join(folder, `${"d".repeat(260)}.npy.json`);
+  const failure = writeResult(path, { id: "1" }, { outputs: { y: Y }, format: "json" });
+  await expect(failure).rejects.toThrow(/^its result can't be written: ENAMETOOLONG/);
+});

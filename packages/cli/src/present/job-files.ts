@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve, sep } from "node:path";
-import { CommandError } from "@tutti/admin";
+import { CommandError, EXIT } from "@tutti/admin";
 import type { TensorValue } from "@tutti/client";
 import { writeNpy } from "@tutti/onnx-tools";
 import { INPUT_EXTENSIONS } from "./input-file.ts";
@@ -13,6 +13,10 @@ export const JOB_FILES_MAX = 1_000_000;
 /** Hexadecimal digits of an id: two different inputs don't share one. */
 const ID_LENGTH = 40;
 const RESULT = ".json";
+/** Ends the name of a file that is being written. */
+const UNFINISHED = ".new";
+/** The bound of common file systems. */
+const FILE_NAME_BYTES_MAX = 255;
 export const RESULT_FORMATS = ["json", "npy"] as const;
 export type ResultFormat = (typeof RESULT_FORMATS)[number];
 
@@ -108,24 +112,31 @@ export async function hasResult(path: string, id: string, format: ResultFormat):
 /**
  * Writes the result of a file's job. With `npy` each output is a file of its own, beside that of the result, which
  * comes last: where it is, they are.
+ *
+ * @throws {CommandError} naming the file that can't be written
  */
 export async function writeResult(
   path: string,
   about: { readonly id: string } & Readonly<Record<string, unknown>>,
   { outputs, format }: { readonly outputs: Readonly<Record<string, TensorValue>>; readonly format: ResultFormat },
 ): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
-  const told = format === "json" ? outputsAsJson({ outputs }) : await writeArrays(path, outputs);
-  await writeWhole(path, `${JSON.stringify({ ...about, outputs: told })}\n`);
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    const told = format === "json" ? outputsAsJson({ outputs }) : await writeArrays(path, outputs);
+    await writeWhole(path, `${JSON.stringify({ ...about, outputs: told })}\n`);
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException;
+    throw code === undefined ? error : new CommandError(`its result can't be written: ${message}`, EXIT.failed, error);
+  }
 }
 
 async function writeArrays(path: string, outputs: Readonly<Record<string, TensorValue>>): Promise<unknown[]> {
   const told: unknown[] = [];
+  const stem = path.slice(0, -RESULT.length);
+  const room = FILE_NAME_BYTES_MAX - Buffer.byteLength(`${basename(stem)}..npy${UNFINISHED}`);
   const taken = new Set<string>();
   for (const [name, { type, dims, data }] of Object.entries(outputs)) {
-    const plain = name.replaceAll(/[^\w.-]/g, "_");
-    const file = `${path.slice(0, -RESULT.length)}.${taken.has(plain) ? `${plain}-${taken.size}` : plain}.npy`;
-    taken.add(plain);
+    const file = `${stem}.${freeName(name, room, taken)}.npy`;
     const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     await writeWhole(file, writeNpy({ type, dims, data: bytes }));
     told.push({ name, datatype: type, shape: dims, npy: basename(file) });
@@ -133,8 +144,24 @@ async function writeArrays(path: string, outputs: Readonly<Record<string, Tensor
   return told;
 }
 
+/**
+ * Makes the part of a file's name that stands for an output, and notes it as taken. Names that differ in case alone
+ * are one file on some machines.
+ */
+function freeName(output: string, room: number, taken: Set<string>): string {
+  const plain = output.replaceAll(/[^\w.-]/g, "_");
+  for (let count = 1; ; count++) {
+    const suffix = count === 1 ? "" : `-${count}`;
+    const name = `${plain.slice(0, Math.max(1, room - suffix.length))}${suffix}`;
+    const asTaken = name.toLowerCase();
+    if (taken.has(asTaken)) continue;
+    taken.add(asTaken);
+    return name;
+  }
+}
+
 /** Renames into place: a command that is ended leaves no half of a file. */
 async function writeWhole(path: string, content: string | Uint8Array): Promise<void> {
-  await writeFile(`${path}.new`, content);
-  await rename(`${path}.new`, path);
+  await writeFile(`${path}${UNFINISHED}`, content);
+  await rename(`${path}${UNFINISHED}`, path);
 }
