@@ -22,11 +22,13 @@ export class JobProgress {
   #hasLine = false;
   /** Why no further job is taken at the moment. */
   #waitsFor: string | undefined;
+  #told: { readonly reason: string; readonly atMs: number } | undefined;
 
-  constructor(files: number, mode: "shown" | "silent", output: ProgressOutput = process.stderr) {
+  /** @param mode - "reasons": tells only why it waits */
+  constructor(files: number, mode: "shown" | "reasons", output: ProgressOutput = process.stderr) {
     this.counts.files = files;
     this.#output = output;
-    if (mode === "silent") return;
+    if (mode === "reasons") return;
     this.#timer = setInterval(() => this.#show(), output.isTTY ? EVERY_MS : EVERY_ELSEWHERE_MS);
   }
 
@@ -37,6 +39,11 @@ export class JobProgress {
   /** The queue takes no job now, and is asked again. */
   waits(reason: string): void {
     this.#waitsFor = reason;
+    if (this.#timer !== undefined && this.#output.isTTY) return; // its line has it
+    const nowMs = performance.now();
+    if (this.#told?.reason === reason || nowMs - (this.#told?.atMs ?? -Infinity) < EVERY_ELSEWHERE_MS) return;
+    this.#told = { reason, atMs: nowMs };
+    this.#output.write(`tutti: waits: ${reason}\n`);
   }
   /** Its result was in the folder. */
   found(): void {
