@@ -89,6 +89,7 @@ test("an application submits jobs and asks for results in its own name, and job 
   const mine = ["jobs.mlp.camera", "jobresults.mlp.camera"];
   const inside = [
     ...["jobs.mlp.robot", "jobresults.mlp.robot", "jobqueue.mlp.camera.9", "deadjobs.mlp.camera.INTERNAL.9"],
+    "jobuses.camera.9",
     ...["$JS.API.INFO", "$JS.API.DIRECT.GET.KV_tutti_results.$KV.tutti_results.camera.mlp.a", "$JS.ACK.tutti_jobs.x"],
     "$KV.tutti_results.camera.mlp.a",
   ];
