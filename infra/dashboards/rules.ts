@@ -131,9 +131,9 @@ const alerts: readonly Alert[] = [
     description: "`tutti up --autoscale`, or the autoscaler that reads /scaling, does it by itself.",
   }),
   alert("TuttiJobsStand", {
-    // For half an hour it was at no moment of the last hour below the hour's beginning. Bursts of submissions that get
-    // done are no trouble.
-    expr: "min_over_time(tutti_job_backlog[1h]) >= (tutti_job_backlog offset 1h > 0)",
+    // For half an hour it was at no moment of the last hour below the hour's beginning, and more jobs wait than that
+    // hour got done. Bursts of submissions that get done are no trouble, nor is a queue that is always kept filled.
+    expr: "min_over_time(tutti_job_backlog[1h]) >= (tutti_job_backlog offset 1h > 0) and on (model) tutti_job_backlog > 3600 * avg_over_time(tutti_job_rate[1h])",
     wait: "30m",
     severity: "ticket",
     summary: "The backlog of jobs of {{ $labels.model }} does not shrink: {{ $value }} jobs wait",
@@ -182,6 +182,7 @@ export function rulesTest(file: string): object {
     { series: "tutti_advice_accelerators", values: constant(4) },
     // An hour's work that is submitted every hour, and done within it.
     { series: 'tutti_job_backlog{model="m"}', values: hourly },
+    { series: 'tutti_job_rate{model="m"}', values: constant(1) },
     { series: 'tutti_dead_jobs{model="m",cause="TUTTI_INTERNAL"}', values: constant(0) },
   ];
   const names = alerts.map(({ alert: name }) => name);
@@ -223,7 +224,13 @@ export function rulesTest(file: string): object {
       scene({ 'tutti_ranker_spares{sub_cluster="main"}': constant(0) }, ["TuttiNoSpare"]),
       scene({ tutti_advice_accelerators: constant(6) }, ["TuttiTooFewAccelerators"]),
       scene({ 'tutti_job_backlog{model="m"}': rising(60) }, ["TuttiJobsStand"], "100m"),
-      scene({ 'tutti_job_backlog{model="m"}': constant(500) }, ["TuttiJobsStand"], "100m"),
+      scene(
+        { 'tutti_job_backlog{model="m"}': constant(500), 'tutti_job_rate{model="m"}': constant(0) },
+        ["TuttiJobsStand"],
+        "100m",
+      ),
+      // A publisher that submits another job for each that is done.
+      scene({ 'tutti_job_backlog{model="m"}': constant(500) }, [], "390m"),
       scene({ 'tutti_dead_jobs{model="m",cause="TUTTI_INTERNAL"}': constant(3) }, ["TuttiDeadJobs"]),
       scene({ 'up{job="tutti"}': constant(0) }, ["TuttiGatewayDown"]),
       scene({ 'up{job="tutti"}': "" }, ["TuttiGatewayDown"]),
