@@ -40,6 +40,13 @@ test("a batch's times are those of the cluster, and what is older than a minute 
   expect(store.bars.map(({ end }) => end)).toEqual([100_000 + BARS_LAST_MS + 5_000]);
 });
 
+test("a gateway of an earlier release, which tells of no jobs, is one without jobs", () => {
+  const store = new LiveStore();
+  const { jobs: _, jobsLeft: _left, ...earlier } = state(1_000, []);
+  store.apply("state", earlier as FeedState, 0);
+  expect(store.state).toMatchObject({ at: 1_000, jobs: [], jobsLeft: 0 });
+});
+
 test("a page that opens has the gateway's history, and goes on with its own", () => {
   const past = new History();
   for (let s = 1; s <= 20; s++) past.note(s, [model("a", { queue: s })]);

@@ -37,6 +37,9 @@ export const BARS_LAST_MS = 65_000;
 export const REFUSALS_KEPT = 200;
 export const OPERATIONS_KEPT = 50;
 
+/** Fields that a gateway of a release before jobs doesn't send. */
+const BEFORE_JOBS = { jobs: [], jobsLeft: 0 };
+
 export class LiveStore {
   hello: FeedHello | undefined;
   state: FeedState | undefined;
@@ -106,7 +109,7 @@ export class LiveStore {
   }
 
   #onState(state: FeedState, nowMs: number): void {
-    this.state = state;
+    this.state = { ...BEFORE_JOBS, ...state };
     this.offset = state.at - nowMs;
     this.history.note(Math.floor(state.at / 1_000), state.models);
   }
