@@ -32,13 +32,20 @@ if (reason !== undefined) {
   process.exit(2);
 }
 
+const hierarchies = cgroupHierarchies();
 const folder = mkdtempSync(join(tmpdir(), "tutti-kubernetes-"));
 const settings = KERNEL_SETTINGS.map((name) => /** @type {const} */ ([`/proc/sys/${name}`, readSetting(name)]));
 const cgroup = folder.slice(folder.lastIndexOf("/") + 1);
-for (const hierarchy of cgroupHierarchies()) mkdirSync(join(hierarchy, cgroup));
-// As much as Kubernetes gives all pods together.
-const shares = join("/sys/fs/cgroup/cpu", cgroup, "cpu.shares");
-if (existsSync(shares)) writeFileSync(shares, `${1_024 * cpus().length}`);
+try {
+  for (const hierarchy of hierarchies) mkdirSync(join(hierarchy, cgroup));
+  // As much as Kubernetes gives all pods together.
+  const shares = join("/sys/fs/cgroup/cpu", cgroup, "cpu.shares");
+  if (existsSync(shares)) writeFileSync(shares, `${1_024 * cpus().length}`);
+} catch (error) {
+  console.error(`kubernetes: no cgroup ${cgroup}: ${textOf(error)}`);
+  await cleanUp();
+  process.exit(2);
+}
 
 // Namespaces of their own: processes, mounts, addresses and rules of the cluster end with its first process.
 const child = spawn(
@@ -52,18 +59,41 @@ const child = spawn(
 // Ctrl-C reaches the command by itself.
 process.on("SIGINT", () => undefined);
 for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill("SIGKILL"));
+child.on("error", (error) => console.error(`kubernetes: ${error.message}`));
 child.on("close", async (code, signal) => {
-  for (const [path, value] of settings) if (value !== undefined) writeFileSync(path, value);
-  for (const hierarchy of cgroupHierarchies()) await removeCgroup(join(hierarchy, cgroup));
-  rmSync(folder, { recursive: true, force: true });
   process.exitCode = code ?? 128 + constants.signals[signal ?? "SIGKILL"];
+  await cleanUp();
 });
+
+/** Each step is done though another fails, and none changes the exit status. */
+async function cleanUp() {
+  for (const [path, value] of settings) if (value !== undefined) await attempt(path, () => writeFileSync(path, value));
+  for (const hierarchy of hierarchies) {
+    const path = join(hierarchy, cgroup);
+    if (existsSync(path)) await attempt(path, () => removeCgroup(path));
+  }
+  await attempt(folder, () => rmSync(folder, { recursive: true, force: true }));
+}
+
+/** @param {string} what @param {() => void | Promise<void>} step */
+async function attempt(what, step) {
+  try {
+    await step();
+  } catch (error) {
+    console.error(`kubernetes: ${what} stays as it is: ${textOf(error)}`);
+  }
+}
+
+/** @param {unknown} error */
+function textOf(error) {
+  return error instanceof Error ? error.message : String(error);
+}
 
 /** Names the programs that this machine lacks, and how to get them. */
 function missing() {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return "only root on Linux can start one";
   if (!["kubernetes", "pause", "coredns"].every((name) => existsSync(join(BIN, name))))
-    return "not built yet: node infra/deploy/tools.mjs kubernetes (an hour on two cores)";
+    return "not built yet: node infra/deploy/tools.mjs kubernetes (40 minutes of processor time)";
   const folders = (process.env["PATH"] ?? "").split(delimiter).concat("/usr/sbin", "/sbin");
   const lacking = ["containerd", "runc", "iptables", "ip", "unshare"].filter(
     (name) => !folders.some((one) => existsSync(join(one, name))),
