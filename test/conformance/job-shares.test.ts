@@ -123,13 +123,32 @@ test("an application whose results fill its share waits in the queue, and others
   expect(use.bytesFree).toBeGreaterThan(0);
 }, 120_000);
 
-test("an application whose dead letters fill its share can't bury others' ones", async () => {
-  react = () => new TuttiError("TUTTI_INVALID_INPUT", "none of these");
-  await until(async () => /of dead letters.*--remove/.test(await submit("broken")));
-  const job = await of("careful").jobs.submit("mlp", { x: JOB });
-  await expect(job.result()).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
-  const { letters, bytesByApp } = await connection.jobs.dead();
-  expect(letters.get("mlp")!.get("INVALID_INPUT")).toBeGreaterThan(4);
+test("an application whose dead letters fill its share can't bury others' ones, and goes on itself", async () => {
+  let asked = 0;
+  react = () => {
+    asked++;
+    return new TuttiError("TUTTI_INVALID_INPUT", "none of these");
+  };
+  const failed = async (app: string, deadline: string): Promise<void> => {
+    const job = await of(app).jobs.submit("mlp", { x: JOB }, { deadline });
+    await expect(job.result()).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
+  };
+  const letters = async (): Promise<number> => (await connection.jobs.dead()).letters.get("mlp")!.get("INVALID_INPUT")!;
+  await failed("broken", "1h");
+  for (let before = 0; before < (await letters());) {
+    before = await letters();
+    await failed("broken", "1h");
+  }
+  const [full, askedBefore] = [await letters(), asked];
+  expect(full).toBeGreaterThan(4);
+  // The publisher hears of its failure; the job waits for room until its deadline, and does not run meanwhile.
+  await failed("broken", "2s");
+  const queued = async (): Promise<number> => (await connection.jobs.queued()).jobsByApp.get("mlp")?.get("broken") ?? 0;
+  expect(await queued()).toBe(2);
+  await until(async () => (await queued()) === 1);
+  expect([await letters(), asked]).toEqual([full, askedBefore + 1]);
+  const { bytesByApp } = await connection.jobs.dead();
   expect(bytesByApp.get("broken")).toBeLessThan(STREAM_BYTES / 2 + 2 * 6 * KIB);
-  expect(bytesByApp.get("careful")).toBeGreaterThan(4_000);
+  await failed("careful", "1h");
+  expect((await connection.jobs.dead()).bytesByApp.get("careful")).toBeGreaterThan(4_000);
 }, 120_000);

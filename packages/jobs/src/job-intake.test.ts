@@ -51,12 +51,13 @@ interface Answer {
   readonly header: (name: string) => string | undefined;
 }
 
-function scene() {
+async function scene() {
   const network = new InMemoryNetwork({ payloadMax: OUR_PAYLOAD_BYTES_MAX });
   const [bus, publisher] = [network.connect({ name: "jobs" }), network.connect({ name: "publisher" })];
   const queue = new FakeQueue();
   const shares = new AppShares();
-  void shares.look("queue", async () => ({ bytesByApp: new Map(), bytesFree: Infinity }));
+  const empty = { jobs: new Map(), jobsByApp: new Map() };
+  await shares.lookAtQueue(async () => ({ ...empty, bytesByApp: new Map(), bytesFree: Infinity }));
   const intake = new JobIntake({ bus, queue, shares, randomId: () => "random" }, "app");
   intake.open();
   let count = 0;
@@ -79,7 +80,7 @@ const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
 const FAILED = { [HEADER.errorCode]: "400", [HEADER.error]: "x is short" };
 
 test("the receipt says under which id the job is in the queue, and which headers count is not the publisher's choice", async () => {
-  const { queue, submit } = scene();
+  const { queue, submit } = await scene();
   const terms = { [HEADER.slo]: "2h", [HEADER.version]: "2" };
   const others = { [HEADER.job]: "1", "Nats-Expected-Stream": "x", [JOB_HEADER.deadTries]: "7" };
   expect(await submit({ [HEADER.messageId]: "a", ...terms, ...others }, "body")).toEqual({ id: "a", duplicate: false });
@@ -98,7 +99,7 @@ test("the receipt says under which id the job is in the queue, and which headers
 });
 
 test("a job is a duplicate of one with its id, its model and its application, and of no other", async () => {
-  const { queue, submit, publisher } = scene();
+  const { queue, submit, publisher } = await scene();
   expect(await submit({ [JOB_HEADER.id]: "a" })).toMatchObject({ duplicate: false });
   expect(await submit({ [JOB_HEADER.id]: "a" })).toMatchObject({ duplicate: true });
   const headers = { [JOB_HEADER.id]: "a" };
@@ -109,7 +110,7 @@ test("a job is a duplicate of one with its id, its model and its application, an
 });
 
 test("a message with another's reply subject changes nothing (JOB-3)", async () => {
-  const { queue, intake, publisher } = scene();
+  const { queue, intake, publisher } = await scene();
   const heard: string[] = [];
   for (const reply of ["$KV.tutti_leases.model.1", "_INBOX.bank.1", "_INBOX.shop", "jobqueue.mlp.bank"]) {
     publisher.subscribe(reply, ({ subject }) => heard.push(subject));
@@ -121,7 +122,7 @@ test("a message with another's reply subject changes nothing (JOB-3)", async () 
 });
 
 test("what is no job is refused with its code, and nothing is queued", async () => {
-  const { queue, submit, ask } = scene();
+  const { queue, submit, ask } = await scene();
   const invalid = { code: "TUTTI_INVALID_INPUT" };
   for (const headers of [
     { [JOB_HEADER.id]: "a.b" },
@@ -142,7 +143,7 @@ test("what is no job is refused with its code, and nothing is queued", async () 
 });
 
 test("a job that failed runs again under its id, and its old failure is gone before the receipt (JOB-5)", async () => {
-  const { queue, submit } = scene();
+  const { queue, submit } = await scene();
   await submit({ [JOB_HEADER.id]: "a" });
   queue.store("a", FAILED);
   expect(await submit({ [JOB_HEADER.id]: "a" })).toEqual({ id: "a", duplicate: false, revision: 2 });
@@ -156,7 +157,7 @@ test("a job that failed runs again under its id, and its old failure is gone bef
 });
 
 test("a failure that is stored a moment after its publisher heard of it counts too", async () => {
-  const { queue, submit } = scene();
+  const { queue, submit } = await scene();
   await submit({ [JOB_HEADER.id]: "a" });
   const again = submit({ [JOB_HEADER.id]: "a" });
   setTimeout(() => queue.store("a", FAILED), 50);
@@ -164,7 +165,7 @@ test("a failure that is stored a moment after its publisher heard of it counts t
 });
 
 test("a result is read by its application, with its number; where there is none the answer says so", async () => {
-  const { queue, ask } = scene();
+  const { queue, ask } = await scene();
   queue.store("a", FAILED);
   const found = await ask("jobresults.mlp.shop", "a");
   expect([found.header(JOB_HEADER.revision), found.header(HEADER.error)]).toEqual(["1", "x is short"]);
@@ -175,7 +176,7 @@ test("a result is read by its application, with its number; where there is none 
 });
 
 test("an intake holds so many jobs and no more, and reads so many results at once", async () => {
-  const { queue, submit, ask } = scene();
+  const { queue, submit, ask } = await scene();
   let open = (): void => undefined;
   queue.gate = new Promise((resolve) => (open = resolve));
   const jobs = Array.from({ length: 1_024 }, (_, i) => submit({ [JOB_HEADER.id]: `j-${i}` }));
@@ -189,7 +190,7 @@ test("an intake holds so many jobs and no more, and reads so many results at onc
 });
 
 test("an intake that holds as many bytes as it may refuses the next job", async () => {
-  const { queue, submit } = scene();
+  const { queue, submit } = await scene();
   let open = (): void => undefined;
   queue.gate = new Promise((resolve) => (open = resolve));
   const body = new Uint8Array(REQUEST_BYTES_MAX);
@@ -200,7 +201,7 @@ test("an intake that holds as many bytes as it may refuses the next job", async 
 });
 
 test("an intake that leaves sends its last receipts first, and takes nothing new", async () => {
-  const { queue, intake, submit, publisher } = scene();
+  const { queue, intake, submit, publisher } = await scene();
   let open = (): void => undefined;
   queue.gate = new Promise((resolve) => (open = resolve));
   const order: string[] = [];
@@ -221,7 +222,7 @@ test("an intake that leaves sends its last receipts first, and takes nothing new
 });
 
 test("an application that holds its share is refused with what to do, and others are not", async () => {
-  const { queue, shares, submit, publisher } = scene();
+  const { queue, shares, submit, publisher } = await scene();
   const held = new Map([["shop", 600]]);
   await shares.look("queue", async () => ({ bytesByApp: held, bytesFree: 700 }));
   expect(await submit({}, "x".repeat(200))).toMatchObject({
@@ -233,5 +234,6 @@ test("an application that holds its share is refused with what to do, and others
   await settled();
   expect([...queue.messages.keys()]).toEqual(["bank.mlp.other"]);
   held.set("shop", 0);
+  await shares.look("queue", async () => ({ bytesByApp: held, bytesFree: 700 }));
   expect(await submit({}, "x".repeat(200))).toMatchObject({ duplicate: false });
 });

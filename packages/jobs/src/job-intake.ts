@@ -108,9 +108,9 @@ export class JobIntake {
       const job = this.#read(delivery, { model, app });
       if (this.#jobs >= INTAKE_JOBS_MAX || this.#bytes + bytes > INTAKE_BYTES_MAX) throw busy();
       const { shares } = this.#ports;
-      shares.check(app, messageBytes(job));
-      // Also of a duplicate, until the next look.
-      shares.add("queue", app, messageBytes(job));
+      const size = messageBytes(job);
+      shares.check(job, size);
+      shares.addJob(job, size);
       this.#jobs++;
       this.#bytes += bytes;
       void this.#take(job)
@@ -122,6 +122,7 @@ export class JobIntake {
           (error: unknown) => this.#refuse(reply, error),
         )
         .finally(() => {
+          shares.jobArrived(job, size); // or was a duplicate, or not taken: it counts until the next look
           this.#jobs--;
           this.#bytes -= bytes;
           this.#ended();

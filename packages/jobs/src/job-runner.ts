@@ -2,6 +2,7 @@ import { type Actor, type ActorConfig, type ActorPorts, ActorRuntime, Catalog } 
 import type { JobQueue, QueuedJob, StoredResult } from "@tutti/ports/jobs";
 import {
   HEADER,
+  JOB_DEADLINE_US_MAX,
   JOB_HEADER,
   MODELS_MAX,
   type ReplyScope,
@@ -23,6 +24,8 @@ import { type JobTerms, type UnusableJob, readTerms } from "./job-terms.ts";
 import { messageBytes } from "./message-bytes.ts";
 import { jobWindow } from "./job-window.ts";
 import { InputRoom, ModelJobs } from "./model-jobs.ts";
+import { ResultNotes } from "./result-notes.ts";
+import { UnburiedJobs } from "./unburied-jobs.ts";
 
 export interface JobRunnerPorts extends ActorPorts {
   readonly jobs: JobQueue;
@@ -71,15 +74,16 @@ class JobRunner {
   readonly #models = new Map<string, ModelJobs>();
   readonly #figures = new JobFigures();
   readonly #shares = new AppShares();
-  /** Bytes of results that were stored and not noted yet, by application. */
-  readonly #unnoted = new Map<string, number>();
+  readonly #notes: ResultNotes;
   readonly #held = new Set<QueuedJob>();
   readonly #timers: { stop(): void }[] = [];
   readonly #totals = { done: 0, again: 0, dead: 0 };
   readonly #failures = new FailureCounts();
+  readonly #unburied = new UnburiedJobs();
   #pausedUntilMs = 0;
   #isOpen = false;
   #isLooking = false;
+  #isLookingAtKept = false;
   #isLeaving = false;
 
   constructor(ports: JobRunnerPorts, config: JobRunnerConfig) {
@@ -90,6 +94,7 @@ class JobRunner {
       stats: () => ({ figures: this.#stats() }),
     });
     this.#catalog = new Catalog(ports.store, this.#runtime.log, { onChange: () => undefined });
+    this.#notes = new ResultNotes(ports.jobs, this.#shares);
     const randomToken = (): string => Buffer.from(ports.randomBytes(12)).toString("hex");
     this.#requests = new JobRequests(ports.bulk, randomToken);
     this.#intake = new JobIntake(
@@ -126,7 +131,7 @@ class JobRunner {
     for (const job of this.#held) job.retry(0);
     this.#held.clear();
     this.#catalog.close();
-    void this.#noteResults().catch(() => undefined); // what isn't noted isn't bounded
+    void this.#notes.note().catch(() => undefined); // what isn't noted isn't bounded
     this.#intake.drain(() => this.#runtime.close(done));
   }
 
@@ -140,7 +145,7 @@ class JobRunner {
         await this.#lookAtKept();
       }
       this.#isOpen = true;
-      const { jobs: queued } = await this.#shares.look("queue", () => this.#ports.jobs.queued());
+      const { jobs: queued } = await this.#shares.lookAtQueue(() => this.#ports.jobs.queued());
       this.#figures.queued = queued;
       for (const [model, count] of queued) this.#jobsOf(model)?.look(count);
       for (const [model, jobs] of this.#models) {
@@ -156,22 +161,27 @@ class JobRunner {
     this.#isLooking = false;
   }
 
+  /** Each look by itself: notes that can't be stored must not keep dead letters from being counted. */
   async #lookAtKept(): Promise<void> {
+    if (this.#isLookingAtKept) return; // a server that answers slowly is asked once at a time
+    this.#isLookingAtKept = true;
     const { jobs } = this.#ports;
-    try {
-      await this.#noteResults();
-      await this.#shares.look("results", () => jobs.results());
-      this.#figures.letters = (await this.#shares.look("dead", () => jobs.dead())).letters;
-    } catch (error) {
-      this.#runtime.log.warn({ error: (error as Error).message }, "results and dead letters can't be counted");
+    const looks = [
+      ["results can't be noted", () => this.#notes.note()],
+      ["results can't be counted", () => this.#shares.look("results", () => jobs.results())],
+      [
+        "dead letters can't be counted",
+        async () => (this.#figures.letters = (await this.#shares.look("dead", () => jobs.dead())).letters),
+      ],
+    ] as const;
+    for (const [failed, look] of looks) {
+      try {
+        await look();
+      } catch (error) {
+        this.#runtime.log.warn({ error: (error as Error).message }, failed);
+      }
     }
-  }
-
-  async #noteResults(): Promise<void> {
-    for (const [app, bytes] of this.#unnoted) {
-      this.#unnoted.delete(app);
-      await this.#ports.jobs.noteResults(app, bytes);
-    }
+    this.#isLookingAtKept = false;
   }
 
   /** @returns undefined while jobs of as many models as there may be are looked after (T7) */
@@ -222,6 +232,8 @@ class JobRunner {
     const place = resultSubject(terms.app, terms.model, terms.id);
     const earlier = await jobs.result(place);
     if (isGood(earlier)) return this.#done(job, terms);
+    const failed = this.#unburied.get(job);
+    if (failed !== undefined) return this.#bury(job, terms, failed.error);
     if (terms.deadlineAtMs <= Date.now())
       return this.#bury(
         job,
@@ -235,15 +247,13 @@ class JobRunner {
     );
     if (answer instanceof TuttiError) return this.#refused(job, terms, answer);
     await jobs.storeResult(place, answer);
-    const bytes = messageBytes(answer);
-    this.#shares.add("results", terms.app, bytes);
-    this.#unnoted.set(terms.app, (this.#unnoted.get(terms.app) ?? 0) + bytes);
+    this.#notes.stored(terms.app, messageBytes(answer));
     await this.#done(job, terms);
   }
 
   async #done(job: QueuedJob, { model }: JobTerms | UnusableJob): Promise<void> {
     await job.done();
-    this.#failures.forget(job.seq);
+    this.#forget(job);
     this.#totals.done++;
     this.#figures.done(model);
   }
@@ -265,36 +275,70 @@ class JobRunner {
    * letter comes first: without it the job would be lost where results have no room.
    */
   async #bury(job: QueuedJob, terms: JobTerms | UnusableJob, error: TuttiError): Promise<void> {
-    const { jobs } = this.#ports;
     const { model, app, id } = terms;
     const isNamed = isModelName(model) && isName(app);
     const place = resultSubject(app, model, id);
     // Another runner may have had this job meanwhile, with more luck.
-    if (isNamed && isGood(await jobs.result(place))) return this.#done(job, terms);
-    // Without room for its letter the job stays in the queue, and others go on.
-    if (!this.#shares.hasRoom("dead", app)) return this.#again(job, NO_ROOM_PAUSE_MS);
-    const reason = oneLine(error.message);
+    if (isNamed && isGood(await this.#ports.jobs.result(place))) return this.#done(job, terms);
+    const hasRoom = this.#shares.hasRoom("dead", app);
+    if (hasRoom) await this.#storeLetter(job, terms, error);
+    let isTold = !isNamed || this.#unburied.get(job)?.isTold === true;
+    // A failure that is told once is not told again: its publisher may have submitted the job anew meanwhile.
+    if (!isTold && (hasRoom || this.#shares.hasRoom("results", app))) {
+      await this.#storeFailure(place, app, error);
+      isTold = true;
+    }
+    if (!hasRoom) {
+      const leftMs = deadlineOf(job, terms) - Date.now();
+      if (leftMs > 0 || !isTold) return this.#awaitRoom(job, { model, app, leftMs, failure: { error, isTold } });
+    }
+    await job.done();
+    this.#forget(job);
+    this.#totals.dead++;
+    const given = { ...{ model, app, job: id, code: error.code, tries: job.tries }, reason: oneLine(error.message) };
+    this.#runtime.log.warn(given, hasRoom ? "a job was given up" : "a job was given up without a dead letter");
+  }
+
+  async #storeLetter(job: QueuedJob, { model, app, id }: JobTerms | UnusableJob, error: TuttiError): Promise<void> {
     const headers = {
       ...ownHeaders(job),
       [JOB_HEADER.id]: id,
       [JOB_HEADER.deadCode]: error.code,
-      [JOB_HEADER.deadReason]: reason,
+      [JOB_HEADER.deadReason]: oneLine(error.message),
       [JOB_HEADER.deadTries]: String(job.tries),
     };
-    // A job that dies again after it was requeued is another letter: its number in the queue is another.
     const letter = { headers, payload: job.payload };
     const bytes = messageBytes(letter);
+    const subject = deadJobSubject(model, app, { code: error.code, bytes });
     this.#shares.add("dead", app, bytes);
-    await jobs.bury(deadJobSubject(model, app, { code: error.code, bytes }), letter, `${id}.${job.seq}`);
-    if (isNamed) {
-      const payload = new TextEncoder().encode(JSON.stringify(errorBody(error)));
-      const failed = { [HEADER.errorCode]: String(error.status), [HEADER.error]: reason };
-      await jobs.storeResult(place, { headers: failed, payload });
+    try {
+      // A job that dies again after it was requeued is another letter: its number in the queue is another.
+      await this.#ports.jobs.bury(subject, letter, `${id}.${job.seq}`);
+    } finally {
+      this.#shares.arrived("dead", app, bytes);
     }
-    await job.done();
+  }
+
+  async #storeFailure(place: string, app: string, error: TuttiError): Promise<void> {
+    const payload = new TextEncoder().encode(JSON.stringify(errorBody(error)));
+    const headers = { [HEADER.errorCode]: String(error.status), [HEADER.error]: oneLine(error.message) };
+    await this.#ports.jobs.storeResult(place, { headers, payload });
+    this.#notes.stored(app, messageBytes({ headers, payload }));
+  }
+
+  /** Without room for its letter the job waits in the queue until its deadline, does not run, and others go on. */
+  #awaitRoom(job: QueuedJob, { model, app, leftMs, failure }: Waiting): void {
+    if (this.#unburied.get(job) === undefined) {
+      const { code } = failure.error;
+      this.#runtime.log.warn({ model, app, job: job.seq, code }, "a failed job waits for room for its dead letter");
+    }
+    this.#unburied.note(job, failure);
+    this.#again(job, leftMs > 0 ? Math.min(NO_ROOM_PAUSE_MS, leftMs) : NO_ROOM_PAUSE_MS);
+  }
+
+  #forget(job: QueuedJob): void {
     this.#failures.forget(job.seq);
-    this.#totals.dead++;
-    this.#runtime.log.warn({ model, app, job: id, code: error.code, tries: job.tries, reason }, "a job was given up");
+    this.#unburied.forget(job);
   }
 
   #stats(): Record<string, number> {
@@ -302,6 +346,18 @@ class JobRunner {
     return { ...own, ...this.#figures.report() };
   }
 }
+
+interface Waiting {
+  readonly model: string;
+  readonly app: string;
+  /** Until the job's deadline. */
+  readonly leftMs: number;
+  readonly failure: { readonly error: TuttiError; readonly isTold: boolean };
+}
+
+/** A job whose deadline can't be read has the longest one. */
+const deadlineOf = (job: QueuedJob, terms: JobTerms | UnusableJob): number =>
+  "error" in terms ? job.submittedAtMs + JOB_DEADLINE_US_MAX / 1_000 : terms.deadlineAtMs;
 
 const isGood = (result: StoredResult | undefined): boolean =>
   result !== undefined && !(HEADER.errorCode in result.headers);

@@ -83,12 +83,16 @@ export class NatsJobQueue implements JobQueue, JobAdministration {
   async queued(): Promise<QueueUse> {
     const counted = await this.#count(JOBS_STREAM, QUEUED_JOBS_SUBJECT);
     const jobs = new Map<string, number>();
+    const jobsByApp = new Map<string, Map<string, number>>();
     const bytesByApp = new Map<string, number>();
     for (const [[, model, app, size], count] of counted.subjects) {
+      const byApp = jobsByApp.get(model!) ?? new Map<string, number>();
+      jobsByApp.set(model!, byApp);
+      add(byApp, app!, count);
       add(jobs, model!, count);
       add(bytesByApp, app!, count * sizeClassBytes(size!));
     }
-    return { jobs, bytesByApp, bytesFree: counted.bytesFree };
+    return { jobs, jobsByApp, bytesByApp, bytesFree: counted.bytesFree };
   }
 
   async dead(): Promise<DeadUse> {

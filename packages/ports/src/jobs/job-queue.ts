@@ -47,6 +47,8 @@ export interface StreamUse {
 export interface QueueUse extends StreamUse {
   /** Jobs by the model's name, in flight or not. */
   readonly jobs: ReadonlyMap<string, number>;
+  /** The same by the model's name and then the application's. */
+  readonly jobsByApp: ReadonlyMap<string, ReadonlyMap<string, number>>;
 }
 /** Dead letters of one model by the code of their last failure, without its prefix. */
 export type LettersByCode = ReadonlyMap<string, number>;
