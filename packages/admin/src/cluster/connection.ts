@@ -42,14 +42,14 @@ export async function openCluster(cluster: Cluster, named: Named): Promise<NatsC
  * @throws {TuttiError} as `openCluster`, also when NATS refuses a subject meanwhile
  */
 export async function withCluster<Result>(
-  options: ClusterOptions & Named,
+  options: ClusterOptions & Named & { readonly isForApps?: boolean },
   use: (nats: NatsConnection, cluster: Cluster) => Promise<Result>,
 ): Promise<Result> {
-  const { name, inboxPrefix } = options;
+  const { name, inboxPrefix, isForApps = false } = options;
   const cluster = await findCluster(options);
   const nats = await openCluster(cluster, { name, ...(inboxPrefix !== undefined && { inboxPrefix }) });
   try {
-    return await unlessDenied(nats, cluster, () => use(nats, cluster));
+    return await unlessDenied(nats, { ...cluster, isForApps }, () => use(nats, cluster));
   } finally {
     await nats.close();
   }

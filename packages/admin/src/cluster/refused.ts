@@ -5,7 +5,10 @@ import { type Cluster, livingClusters, runRoot } from "./find-cluster.ts";
 
 /** User whose credentials a command needs: the operator's, or those that may listen to requests. */
 type User = "admin" | "recorder";
-type Refuser = Pick<Cluster, "servers" | "credentials">;
+type Refuser = Pick<Cluster, "servers" | "credentials"> & {
+  /** An application might run the command with its own credentials, which are too little for it. */
+  readonly isForApps?: boolean;
+};
 
 /** The server doesn't let the command in. @param error - of the connection; others than refusals are returned */
 export async function connectionRefused(error: unknown, cluster: Refuser, user: User = "admin"): Promise<unknown> {
@@ -16,11 +19,15 @@ export async function connectionRefused(error: unknown, cluster: Refuser, user: 
 }
 
 /** The server doesn't allow a subject. */
-async function subjectRefused(subject: string, { servers, credentials }: Refuser): Promise<TuttiError> {
+async function subjectRefused(subject: string, { servers, credentials, isForApps }: Refuser): Promise<TuttiError> {
   const as = credentials === undefined ? "without credentials" : `with ${credentials}`;
-  const text = `${servers.join(",")} does not allow this ${as} (${subject}): ${await adviceFor("admin")}`;
-  return new TuttiError("TUTTI_FORBIDDEN", text);
+  const advice = `${credentials !== undefined && isForApps === true ? FOR_APPS : ""}${await adviceFor("admin")}`;
+  return new TuttiError("TUTTI_FORBIDDEN", `${servers.join(",")} does not allow this ${as} (${subject}): ${advice}`);
 }
+
+/** An application has no credentials but its own, and is right to use them. */
+const FOR_APPS =
+  "the command looks models up, for which an application's credentials are too little. They are for programs, such as those in docs/guides/publisher.md; for this command ";
 
 /** Names the file of a cluster that runs on this machine, which is the likeliest one. */
 async function adviceFor(user: User): Promise<string> {

@@ -30,7 +30,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
     throw usageError(`--size ${options.size}: a number above zero and up to ${SIZE_HINT_MAX}`);
   // The operator's credentials: an application's may not list models.
-  const named = { name: "tutti-infer", inboxPrefix: `_INBOX.${options.app}` };
+  const named = { name: "tutti-infer", inboxPrefix: `_INBOX.${options.app}`, isForApps: true };
   await withCluster({ ...options, ...named }, async (nats) => {
     const client = new TuttiClient(nats.bulk, { app: options.app });
     try {

@@ -30,9 +30,8 @@ export async function submitJobs(path: string, options: SubmitJobsOptions): Prom
   formatOf(options);
   const files = await jobFiles(path, options.out);
   // With the operator's credentials: an application's may not list models.
-  await withCluster({ ...options, name: "tutti-jobs", inboxPrefix: `_INBOX.${app}` }, (nats) =>
-    submitAll(files, nats, options),
-  );
+  const named = { name: "tutti-jobs", inboxPrefix: `_INBOX.${app}`, isForApps: true };
+  await withCluster({ ...options, ...named }, (nats) => submitAll(files, nats, options));
 }
 
 async function submitAll(files: readonly JobFile[], nats: NatsConnection, options: SubmitJobsOptions): Promise<void> {
