@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type InferResult, TuttiError } from "@tutti/client";
-import type { ModelSpec } from "@tutti/protocol";
+import type { ErrorCode, ModelSpec } from "@tutti/protocol";
 import { jobFiles } from "./job-files.ts";
 import { JobProgress } from "./job-progress.ts";
 import { type ClientJobs, JobSubmission, type SubmissionForm } from "./job-submission.ts";
@@ -27,20 +27,22 @@ const FORM: SubmissionForm = {
   deadline: undefined,
 };
 const RESULT = { model: "m", outputs: { y: { type: "FP32", dims: [1], data: Float32Array.of(1) } } };
-const FULL = new TuttiError("TUTTI_OVERLOADED", "shop has its share of the results", { retryAfterMs: 20 });
+const WHY = "shop has its share of the results";
 
 /** A queue that takes some jobs and no more until it is told to; each that it took is done at once. */
 class Queue implements ClientJobs {
   readonly done = new Set<string>();
   room: number;
-  constructor(room: number) {
+  readonly #code: ErrorCode;
+  constructor(room: number, code: ErrorCode = "TUTTI_OVERLOADED") {
     this.room = room;
+    this.#code = code;
   }
   job(_: string, id: string): ReturnType<ClientJobs["job"]> {
     return { peek: () => Promise.resolve(this.done.has(id) ? (RESULT as unknown as InferResult) : undefined) };
   }
   submit(...[, , { id = "" }]: Parameters<ClientJobs["submit"]>): ReturnType<ClientJobs["submit"]> {
-    if (this.room-- <= 0) return Promise.reject(FULL);
+    if (this.room-- <= 0) return Promise.reject(new TuttiError(this.#code, WHY, { retryAfterMs: 20 }));
     this.done.add(id);
     return Promise.resolve({ result: () => Promise.resolve(RESULT as unknown as InferResult) });
   }
@@ -55,28 +57,31 @@ async function submission(jobs: ClientJobs, out: string) {
   return { ended, progress, said, written: () => readdir(join(folder, out)).catch(() => []) };
 }
 
-test("results are written while the queue takes no more, by a second run too, and the reason is told once", async () => {
-  const jobs = new Queue(40);
-  const first = await submission(jobs, "first");
-  await expect.poll(async () => (await first.written()).length).toBe(40);
-  expect(first.said).toEqual(["tutti: waits: shop has its share of the results\n"]);
-  expect(first.progress.text(0)).toContain("waits: shop has its share of the results");
+test.each(["TUTTI_OVERLOADED", "TUTTI_UNAVAILABLE"] as const)(
+  "results are written while the queue takes no more (%s), by a second run too, and the reason is told once",
+  async (code) => {
+    const jobs = new Queue(40, code);
+    const first = await submission(jobs, `first-${code}`);
+    await expect.poll(async () => (await first.written()).length).toBe(40);
+    expect(first.said).toEqual([`tutti: waits: ${WHY}\n`]);
+    expect(first.progress.text(0)).toContain(`waits: ${WHY}`);
 
-  // More than are submitted at once are not done: they must not hold up those behind them.
-  const some = [...jobs.done].slice(-8);
-  jobs.done.clear();
-  for (const id of some) jobs.done.add(id);
-  const second = await submission(jobs, "second");
-  await expect.poll(async () => (await second.written()).length).toBe(some.length);
+    // More than are submitted at once are not done: they must not hold up those behind them.
+    const some = [...jobs.done].slice(-8);
+    jobs.done.clear();
+    for (const id of some) jobs.done.add(id);
+    const second = await submission(jobs, `second-${code}`);
+    await expect.poll(async () => (await second.written()).length).toBe(some.length);
 
-  jobs.room = Infinity;
-  await Promise.all([first.ended, second.ended]);
-  for (const { progress, written } of [first, second]) {
-    expect(progress.failures).toEqual([]);
-    expect(progress.counts).toEqual({ files: FILES, submitted: FILES, found: 0, done: FILES });
-    expect((await written()).length).toBe(FILES);
-  }
-});
+    jobs.room = Infinity;
+    await Promise.all([first.ended, second.ended]);
+    for (const { progress, written } of [first, second]) {
+      expect(progress.failures).toEqual([]);
+      expect(progress.counts).toEqual({ files: FILES, submitted: FILES, found: 0, done: FILES });
+      expect((await written()).length).toBe(FILES);
+    }
+  },
+);
 
 test("a result that can't be written is that file's failure, and the others go on", async () => {
   await mkdir(join(folder, "third/007.json.json"), { recursive: true });

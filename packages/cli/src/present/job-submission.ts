@@ -83,8 +83,10 @@ export class JobSubmission {
       return "settled";
     }
     for (;;) {
+      let isRead = false;
       try {
         const result = await this.#jobs.job(model, id, { app }).peek();
+        isRead = true;
         // One that failed is tried again.
         if (result !== undefined && !(result instanceof TuttiError)) {
           this.#progress.submitted();
@@ -102,7 +104,8 @@ export class JobSubmission {
         if (!(error instanceof TuttiError) || !error.retryable) throw error;
         this.#progress.waits(error.message);
         const pauseMs = error.retryAfterMs ?? RETRY_MS;
-        if (error.code !== "TUTTI_OVERLOADED") await pass(pauseMs);
+        // Where no result can be read, no other file has an easier time.
+        if (!isRead) await pass(pauseMs);
         else {
           this.#fullUntilMs = performance.now() + pauseMs;
           return "full";
