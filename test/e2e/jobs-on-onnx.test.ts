@@ -11,7 +11,7 @@ const JOBS = 60;
 const WIDTH = 256;
 /** An SLO that a machine keeps on which other processes run. */
 const SLO_MS = 5_000;
-const REQUEST_EVERY_MS = 50;
+const REQUEST_EVERY_MS = 5;
 let folder: string;
 let up: TuttiUp;
 let client: Tutti;
