@@ -114,8 +114,9 @@ function earlyOf(model: ModelThread, batchSize: number, slo: number): number {
 const leadOf = ({ lead, scarcity }: ModelThread): number => STEP * Math.round(lead.at(scarcity.waiting) / STEP);
 
 /** Time by which batches start early because the model loses requests behind other models' runs, µs. */
-const blockedOf = ({ scarcity, shares }: ModelThread): number =>
-  STEP * Math.round((BLOCKED_TIMES * lossLevel(shares.lostShare) * scarcity.blocked) / STEP);
+function blockedOf({ scarcity: { blocked }, shares }: ModelThread): number {
+  return blocked === 0 ? 0 : STEP * Math.round((BLOCKED_TIMES * lossLevel(shares.lostShare) * blocked) / STEP);
+}
 
 /** Time by which an early start uses only accelerator time that is not scarce, µs. */
 function spare(model: ModelThread, batchSize: number): number {

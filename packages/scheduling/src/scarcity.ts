@@ -43,7 +43,7 @@ export class Scarcity {
 
   /** Wait for other models' runs, µs: the mean over the batches that found no accelerator free. */
   get blocked(): number {
-    return this.#waiting > 0 ? this.#blocked / this.#waiting : 0;
+    return this.#blocked > 0 ? this.#blocked / this.#waiting : 0;
   }
 
   /**
