@@ -22,10 +22,15 @@ export interface Adaptation {
    * the rest of a burst follows at once, and alone each of its first requests would occupy an accelerator.
    */
   readonly gather: number;
+  /**
+   * Longest wait of a batch where the model gets one accelerator only, as a fraction of the SLO. Models of a long SLO
+   * then run seldom and those of a short one find the accelerator free; bursts come together without a wait.
+   */
+  readonly wait: number;
 }
 
-const EVEN: Adaptation = { early: 0.12, target: 0.8, span: 0.35, gather: 0 };
-const BURSTY: Adaptation = { early: 0.4, target: 0.45, span: Infinity, gather: 0.2 };
+const EVEN: Adaptation = { early: 0.12, target: 0.8, span: 0.35, gather: 0, wait: 0.2 };
+const BURSTY: Adaptation = { early: 0.4, target: 0.45, span: Infinity, gather: 0.2, wait: 0 };
 /**
  * Dispersion up to which arrivals count as even. Poisson arrivals have a dispersion of 1, and a sample of 100 slots has
  * 1 ± 0.15. Gamma gaps of shape 0.5, which should count as nearly even, have 2 ± 0.3.
@@ -66,11 +71,12 @@ function between(a: Adaptation, b: Adaptation, share: number): Adaptation {
     target: a.target + share * (b.target - a.target),
     span: b.span,
     gather: a.gather + share * (b.gather - a.gather),
+    wait: a.wait + share * (b.wait - a.wait),
   };
 }
 
 /** Deferral as printed. */
-export const NO_ADAPTATION: Adaptation = { early: 0, target: 1, span: Infinity, gather: 0 };
+export const NO_ADAPTATION: Adaptation = { early: 0, target: 1, span: Infinity, gather: 0, wait: 0 };
 
 /**
  * @param dispersion - index of dispersion of the arrivals (ArrivalRate); NaN while unknown

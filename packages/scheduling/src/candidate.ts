@@ -79,7 +79,9 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
     return;
   }
   if (model.policy.kind === "deferred") model.awaited = model.frontrun;
-  else {
+  else if (model.policy.kind === "adaptive" && model.sole.isSole) {
+    model.awaited = earlier(model.frontrun, (head.arrivedAt + delay(model, b) + soleWait(model, head.slo)) as Instant);
+  } else {
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
     const others = Math.min(head.slo, Math.max(spare(model, b), blockedOf(model)));
@@ -124,6 +126,10 @@ function spare(model: ModelThread, batchSize: number): number {
   if (prefer === "accelerators") return 0;
   return STEP * Math.round(spareTime(profile, batchSize, rate.perMicroOfSlots(now), scarcityOf(model)) / STEP);
 }
+
+/** Time that a batch waits from its first request on, µs, where the model gets one accelerator only. */
+const soleWait = (model: ModelThread, slo: number): number =>
+  STEP * Math.round((model.adaptation.wait * scarcityOf(model) * slo) / STEP);
 
 /**
  * Time that a batch leaves to the rest of a burst, µs. It counts as far as accelerators are idle, as a lead does

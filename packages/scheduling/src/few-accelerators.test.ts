@@ -31,12 +31,12 @@ test("a run is a model's own where its newest grant of the accelerator is the on
   expect(accepted.hadOneBefore(grant(8, 2))).toBe(false);
 });
 
-test("two models share one accelerator at two thirds of what it can do, and lose next to nothing", () => {
+test("two models share one accelerator at nine tenths of what it can do, and lose next to nothing", () => {
   const models = [
     { slo: 50, alpha: 1_000, beta: 5_000 },
     { slo: 20, alpha: 200, beta: 2_000 },
   ];
-  const RATE = 215e-6; // of each, 1/µs
+  const RATE = 330e-6; // of each, 1/µs
   const sent = [0, 0];
   const served = [0, 0];
   const cluster = new Cluster({

@@ -19,6 +19,7 @@ import { Margin } from "./margin.ts";
 import type { Candidate, Request } from "./messages.ts";
 import type { Policy, Preference } from "./policy.ts";
 import { Scarcity } from "./scarcity.ts";
+import { SoleAccelerator } from "./sole-accelerator.ts";
 
 export interface ModelThreadConfig {
   thread: ThreadId;
@@ -81,6 +82,7 @@ export class ModelThread {
   readonly shares: FairShares;
   readonly refusals: CountedRefusals;
   readonly scarcity = new Scarcity();
+  readonly sole = new SoleAccelerator();
   readonly margin = new Margin();
   readonly lead = new Lead();
   readonly accepted = new AcceptedGrants();

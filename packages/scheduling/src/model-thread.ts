@@ -199,6 +199,7 @@ function noteWait(model: ModelThread, grant: Grant, batchSize: number, isOwnRun:
   const eager = model.first!.arrivedAt + delay(model, batchSize);
   const wanted = model.offeredAwaited > eager ? model.offeredAwaited : eager;
   model.scarcity.note(model.now, batchSize, grant.freeAt - wanted, model.latest - wanted, isOwnRun);
+  model.sole.note(grant.gpu, grant.freeAt > wanted);
 }
 
 /**
