@@ -5,6 +5,7 @@
 import * as protocol from "@tutti/protocol";
 import {
   BATCH_REFUSALS,
+  WAITED_FOR,
   type CheckedMessage,
   ERROR_STATUS,
   type ErrorCode,
@@ -55,6 +56,7 @@ export function formsOfToday(): ReleaseForms {
       "error codes": codes.sort((a, b) => codeNumber(a) - codeNumber(b)),
       "data types": types.slice(0, types.findLastIndex((type) => type !== "") + 1),
       "refusals of batches": BATCH_REFUSALS,
+      "what refused requests waited for": WAITED_FOR,
     },
   };
 }

@@ -36,6 +36,12 @@ export const RequestWithdrawn = message({
 });
 export type RequestWithdrawn = MessageOf<typeof RequestWithdrawn>;
 
+/**
+ * Reasons why a request was still waiting when its batcher refused it: `refusalState` says what each means. Append
+ * only.
+ */
+export const WAITED_FOR = ["nothing", "batch", "accelerator", "room", "share"] as const;
+
 export const RequestRefused = message({
   tag: 3,
   name: "request-refused",
@@ -47,9 +53,20 @@ export const RequestRefused = message({
     code: field.byte, //      codeNumber(): DEADLINE_INFEASIBLE, OVERLOADED, …
     seq: field.request,
     feasible: field.micros, // the least SLO that would have been feasible; 0 = unknown
+    // One at most, for people who ask why (docs/observability.md); batchers of earlier releases send none.
+    queue: field.addedList({
+      waitedFor: field.byte, //    index in WAITED_FOR
+      queued: field.word,
+      inFlight: field.word, //     batches
+      accelerators: field.word, // that serve its sub-cluster, and how many of them are idle, as far as is known
+      idle: field.word,
+      alone: field.micros, //      time that it would need by itself on a free accelerator
+    }),
   },
 });
 export type RequestRefused = MessageOf<typeof RequestRefused>;
+/** The queue in which a request was refused. */
+export type RefusalQueue = RequestRefused["queue"][number];
 
 export const CandidateOffered = message({
   tag: 4,

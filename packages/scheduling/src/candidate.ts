@@ -12,7 +12,7 @@ import { adaptationTo, canWaitingPay } from "./adaptation.ts";
 import { chooseBatch } from "./batch-choice.ts";
 import { chooseByLength } from "./dynamic/length-choice.ts";
 import { addLater, lastLook } from "./later-choice.ts";
-import type { ModelEffects } from "./messages.ts";
+import type { ModelEffects, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { aimOf, awaitedStart, withPatience } from "./policy.ts";
 import { SCARCITY_STEPS, lossLevel, scarcityOf, spareTime } from "./scarcity.ts";
@@ -28,6 +28,10 @@ const BLOCKED_TIMES = 3;
 
 /** Delay from sending the plan of a batch until an executor can start it. */
 export const delay = (model: ModelThread, batchSize: number): number => model.ctrl + model.perItem * batchSize;
+
+/** Time that the request takes alone, µs. */
+export const alone = (model: ModelThread, request: Request): number =>
+  model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(request);
 
 /** Chooses again without an accelerator, arms the invalidation timer, and sends a changed offer. A3, A4 Publish. */
 export function update(model: ModelThread, out: ModelEffects): void {

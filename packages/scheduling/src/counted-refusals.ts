@@ -33,11 +33,14 @@ export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
     this.#newestAt = at;
     this.#isHopeless = isHopeless;
   }
+  /** Whether the request came at this very moment. */
+  hasJustCome(request: Request, at: Instant): boolean {
+    return request === this.#newest && at === this.#newestAt;
+  }
   refuse(request: Request, cause: RefusalCause, feasible: Micros): void {
     if (request instanceof LaterRequest) return this.#refuseLater(request, cause, feasible);
-    const isNewest = request === this.#newest;
-    if (!isNewest || !this.#isHopeless)
-      this.#shares.dropped(this.#at, request, isNewest && this.#at === this.#newestAt);
+    if (request !== this.#newest || !this.#isHopeless)
+      this.#shares.dropped(this.#at, request, this.hasJustCome(request, this.#at));
     if (request.steps !== undefined) return this.#refuseLater(request, cause, feasible);
     this.#to!.refuse(request, cause, feasible);
   }

@@ -13,6 +13,7 @@ export * from "./model-thread-state.ts";
 export * from "./model-thread.ts";
 export * from "./policy.ts";
 export * from "./rank-thread.ts";
+export { type RefusalState, type WaitedFor, refusalState } from "./refusal-state.ts";
 export { scarcityOf } from "./scarcity.ts";
 export { sloClass } from "./batch-targets.ts";
 export * from "./dynamic/dynamic-profile.ts";

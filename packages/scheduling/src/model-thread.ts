@@ -22,7 +22,7 @@ import type { LatencyTable } from "@tutti/profile";
 import { NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, BatchId, Instant, Micros, RequestSeq } from "@tutti/units";
 import { NONE_UNFIT } from "./accelerator-classes.ts";
-import { choose, delay, update } from "./candidate.ts";
+import { alone, choose, delay, update } from "./candidate.ts";
 import { DynamicPart } from "./dynamic/length-choice.ts";
 import { keepLater } from "./later-choice.ts";
 import { LaterRequest } from "./later-request.ts";
@@ -311,10 +311,6 @@ function changeDynamic(model: ModelThread, profile: Profiled["dynamic"]): void {
     model.dynamic = part;
   }
 }
-
-/** Time that the request takes alone, µs. */
-const alone = (model: ModelThread, request: Request): number =>
-  model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(request);
 
 function changeTargets({ targets, profile, ctrl, perItem, respond }: ModelThread): void {
   targets.change({ profile, ctrl, perItem, respond });

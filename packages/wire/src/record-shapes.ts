@@ -14,6 +14,7 @@ import {
   GrantAnswered,
   JobOffered,
   type MessageType,
+  type RefusalQueue,
   RequestArrived,
   RequestRefused,
 } from "@tutti/protocol";
@@ -64,12 +65,31 @@ shape(RequestArrived, {
 });
 
 shape(RequestRefused, {
-  gather: (s) => ({ thread: s[0]!, code: s[1]!, seq: s[2]!, feasible: s[3]! }),
+  gather: (s) => ({ thread: s[0]!, code: s[1]!, seq: s[2]!, feasible: s[3]!, queue: s[4]! }),
   spread(value, s) {
     s[0] = value.thread;
     s[1] = value.code;
     s[2] = value.seq;
     s[3] = value.feasible;
+    s[4] = value.queue;
+  },
+});
+itemShape<RefusalQueue>(RequestRefused.fields?.["queue"], {
+  gather: (s) => ({
+    waitedFor: s[0]!,
+    queued: s[1]!,
+    inFlight: s[2]!,
+    accelerators: s[3]!,
+    idle: s[4]!,
+    alone: s[5]!,
+  }),
+  spread(value, s) {
+    s[0] = value.waitedFor;
+    s[1] = value.queued;
+    s[2] = value.inFlight;
+    s[3] = value.accelerators;
+    s[4] = value.idle;
+    s[5] = value.alone;
   },
 });
 

@@ -5,13 +5,22 @@ import {
   GrantAnswered,
   IngressIntroduced,
   JobOffered,
+  type RefusalQueue,
   RequestRefused,
   SamplesWanted,
+  WAITED_FOR,
   codeNumber,
 } from "@tutti/protocol";
 import type { Clock } from "@tutti/ports/clock";
 import { signToken } from "@tutti/ports/pull";
-import type { Candidate, DispatchedBatch, Grant, ModelEffects, Request } from "@tutti/scheduling";
+import {
+  type Candidate,
+  type DispatchedBatch,
+  type Grant,
+  type ModelEffects,
+  type Request,
+  refusalState,
+} from "@tutti/scheduling";
 import {
   type ActorKey,
   type Instant,
@@ -25,10 +34,11 @@ import {
 import type { BatchCarrier } from "../runtime/local-actors.ts";
 import type { LocalActors } from "../runtime/ports.ts";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { AcceleratorCensus } from "./accelerator-census.ts";
 import type { RankerRouter } from "./ranker-router.ts";
 import { OfferCoalescer } from "./offer-coalescer.ts";
 import type { SampleSelector } from "./sample-selector.ts";
-import { type ThreadTable, countBatch } from "./thread-table.ts";
+import { type ThreadEntry, type ThreadTable, countBatch } from "./thread-table.ts";
 
 /**
  * Bound of the secrets kept, including those of silent ingresses. The pulls of an ingress that was given up by mistake
@@ -48,6 +58,7 @@ export class Dispatcher implements ModelEffects {
   readonly #self: ActorKey;
   readonly #now: () => Instant;
   readonly #coalescer: OfferCoalescer;
+  readonly #census: AcceleratorCensus;
   readonly #local: LocalActors | undefined;
   readonly #responds = new Map<ActorKey, Micros>();
   readonly #secrets = new Map<ActorKey, Uint8Array>();
@@ -68,6 +79,7 @@ export class Dispatcher implements ModelEffects {
     this.#selector = options.selector;
     this.#self = options.self;
     this.#now = () => options.clock.now();
+    this.#census = new AcceleratorCensus({ ...options, registry: options.runtime.registry });
     this.#coalescer = new OfferCoalescer(options.clock, (candidate) => {
       const entry = this.#threads.get(candidate.thread);
       const leader = this.#router.leaderOf(entry);
@@ -221,14 +233,23 @@ export class Dispatcher implements ModelEffects {
     const entry = this.#threads.get(thread);
     if (entry !== undefined) entry[cause]++;
     // Negative if a request claims to have come later than it did.
-    const refused = { thread, code, seq: request.seq, feasible: feasible > 0 ? feasible : micros(0) };
+    const refused: RequestRefused = {
+      ...{ thread, code, seq: request.seq, feasible: feasible > 0 ? feasible : micros(0) },
+      queue: entry === undefined ? [] : [this.#queueOf(entry, request, feasible)],
+    };
     this.#runtime.send(request.ingress, RequestRefused, refused, "soon");
+  }
+
+  #queueOf({ core, subCluster }: ThreadEntry, request: Request, feasible: Micros): RefusalQueue {
+    const { waitedFor, queued, inFlight, alone } = refusalState(core, request, feasible);
+    const { accelerators, idle } = this.#census.of(subCluster);
+    return { waitedFor: WAITED_FOR.indexOf(waitedFor), queued, inFlight, accelerators, idle, alone };
   }
 
   /** Refuses a job that is longer than any that may be started here: no SLO would be feasible. */
   refuseLong({ ingress, seq }: Request, thread: ThreadId): void {
     const code = codeNumber("TUTTI_DEADLINE_INFEASIBLE");
-    this.#runtime.send(ingress, RequestRefused, { thread, code, seq, feasible: micros(0) }, "soon");
+    this.#runtime.send(ingress, RequestRefused, { thread, code, seq, feasible: micros(0), queue: [] }, "soon");
   }
 
   /** Asks the executor for the outcome of an overdue batch. */
