@@ -146,6 +146,22 @@ test("the operator gives orders to agents and hears their answers; an agent hear
   }
 });
 
+test("the operator alone asks which requests were refused and hears the answers, and ingresses alone are asked", async () => {
+  const [question, answer] = [subjects.refusals, subjects.refusalsTold(actorKey(123_456))];
+  expect(await deniedPublishing("admin", [question, answer])).toEqual([answer]);
+  expect(await deniedSubscribing("admin", [answer, question])).toEqual([question]);
+  expect(await deniedPublishing("ingress", [answer, question])).toEqual([question]);
+  expect(await deniedSubscribing("ingress", [question, answer])).toEqual([answer]);
+  for (const user of [...USERS.filter((name) => name !== "admin" && name !== "ingress"), undefined]) {
+    expect(await deniedPublishing(user, [question, answer]), user).toEqual([question, answer]);
+    expect(await deniedSubscribing(user, [question, answer, "tutti.v1.main.admin.>"]), user).toEqual([
+      question,
+      answer,
+      "tutti.v1.main.admin.>",
+    ]);
+  }
+});
+
 test("the recorder hears requests, takes none from the ingresses, and neither says nor reads anything else", async () => {
   expect(await deniedSubscribing("recorder", ["infer.*.*", "infer.mlp.*"])).toEqual([]);
   const others = ["infer.>", "_INBOX.>", "_INBOX.camera.>", "tutti.>", "$SRV.>", "$KV.>", "$JS.>"];

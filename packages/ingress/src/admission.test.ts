@@ -7,9 +7,11 @@ import { checkFeasible } from "./admission.ts";
 const AT = instant(1_000_000_000);
 
 /**
- * Checks a model whose l(1) is planned with 100 ms, while its shortest requests took 7 ms. @returns the error's code
+ * Checks a model whose l(1) is planned with 100 ms, while its shortest requests took 7 ms.
+ *
+ * @returns the error's code and what would have been feasible, ms
  */
-function refusalOf(kind: BucketRunTimes["kind"], slo: number): string | undefined {
+function refusalOf(kind: BucketRunTimes["kind"], slo: number): readonly [string | undefined, number] {
   const pool = { app: 0, name: "", share: 0, samples: 50, mean: 50_000, p50: 60_000, p99: 100_000 };
   const times = { kind, apps: [], pool: { ...pool, edges: [7_000, 100_000], masses: [1] }, costs: [], costSamples: 0 };
   const model = {
@@ -17,22 +19,22 @@ function refusalOf(kind: BucketRunTimes["kind"], slo: number): string | undefine
     status: { profiles: [[{ batchSize: 1, latency: millis(100) }]] },
     times: { buckets: [times] },
   } as unknown as CatalogModel;
-  const request = { model, lastDeadline: after(AT, millis(slo)), lastSlo: millis(slo) };
+  const request = { model, lastDeadline: after(AT, millis(slo)), lastSlo: millis(slo), feasible: micros(0) };
   try {
     checkFeasible(request, { bucket: 0, units: 0 }, AT, micros(500));
-    return undefined;
+    return [undefined, request.feasible];
   } catch (error) {
-    return (error as { code: string }).code;
+    return [(error as { code: string }).code, request.feasible / 1_000];
   }
 }
 
 test("a deadline that the shortest requests can meet is no reason to refuse where times vary (T3)", () => {
-  expect(refusalOf("dynamic", 40)).toBe(undefined);
-  expect(refusalOf("dynamic", 7)).toBe("TUTTI_DEADLINE_INFEASIBLE");
+  expect(refusalOf("dynamic", 40)).toEqual([undefined, 0]);
+  expect(refusalOf("dynamic", 7)).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 7.5]);
 });
 
 test("where they hardly vary, what is planned with counts", () => {
-  expect(refusalOf("static", 40)).toBe("TUTTI_DEADLINE_INFEASIBLE");
-  expect(refusalOf("unknown", 40)).toBe("TUTTI_DEADLINE_INFEASIBLE");
-  expect(refusalOf("static", 110)).toBe(undefined);
+  expect(refusalOf("static", 40)).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 100.5]);
+  expect(refusalOf("unknown", 40)).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 100.5]);
+  expect(refusalOf("static", 110)).toEqual([undefined, 0]);
 });

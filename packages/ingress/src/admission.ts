@@ -177,20 +177,22 @@ function readCosts(delivery: Delivery): readonly CostOffset[] | undefined {
  * Refuses a deadline that even an empty system could not meet, before it costs any work.
  *
  * @param body - its bucket, and the length that it shows, whatever its publisher hinted
- * @throws {TuttiError} DEADLINE_INFEASIBLE
+ * @throws {TuttiError} DEADLINE_INFEASIBLE; `request.feasible` then says what would have been feasible
  */
 export function checkFeasible(
-  { model, lastDeadline: deadline, lastSlo: slo }: Pick<PendingRequest, "model" | "lastDeadline" | "lastSlo">,
+  request: Pick<PendingRequest, "model" | "lastDeadline" | "lastSlo" | "feasible">,
   { bucket, units }: Pick<Decoded, "bucket" | "units">,
   now: Instant,
   respond: Micros,
 ): void {
+  const { model, lastDeadline: deadline, lastSlo: slo } = request;
   // Latencies are measured at the typical length: a shorter request counts its part of that, and a longer one no more.
   const typical = unitsOfLengths(typicalLengths(model.spec));
   const share = typical > 0 ? Math.min(1, units / typical) : 1;
   const alone = micros(Math.floor(leastAlone(model, bucket, share)));
   if (now + alone <= deadline - respond) return;
   const least = micros(Math.ceil(alone + respond + (now - deadline + slo)));
+  request.feasible = least;
   throw new TuttiError(
     "TUTTI_DEADLINE_INFEASIBLE",
     `"${model.spec.name}" can't meet ${formatDuration(slo)}: one request alone takes ${formatDuration(alone)} and its answer ${formatDuration(respond)}; at least ${formatDuration(least)} would be feasible`,

@@ -42,6 +42,8 @@ import { ArrivalStreams } from "./arrival-streams.ts";
 import { checkTakesJobs } from "./job-admission.ts";
 import { localIngress } from "./local-ingress.ts";
 import { PipelineRunner } from "./pipelines/pipeline-runner.ts";
+import { RefusalLog } from "./refusal-log.ts";
+import { answerRefusalQuestions } from "./refusal-questions.ts";
 import { Shedding } from "./shedding.ts";
 import { ModelRemoval, replacedError, unloadedError } from "./model-removal.ts";
 import { VersionRouter } from "./version-router.ts";
@@ -76,6 +78,7 @@ class Ingress implements Actor {
   readonly #removal: ModelRemoval;
   readonly #answers: Answers;
   readonly #figures = new IngressFigures();
+  readonly #refusals: RefusalLog;
   readonly #warmUp: WarmUp;
   readonly #respond: DelayEstimator;
   readonly #introducing: Stop;
@@ -90,6 +93,7 @@ class Ingress implements Actor {
   readonly #cancels: CancellationHandler;
   #requests: DeliverySubscription | undefined;
   #cancelling: Subscription | undefined;
+  #questions: Subscription | undefined;
   #leaving = false;
   #drained: (() => void) | undefined;
 
@@ -109,6 +113,7 @@ class Ingress implements Actor {
     this.#warmUp = this.#createWarmUp();
     const secret = ports.randomBytes(32);
     this.#runtime = this.#createActorRuntime();
+    this.#refusals = new RefusalLog(config.key);
     this.#arrivalStreams = new ArrivalStreams({
       runtime: this.#runtime,
       pending: this.#pending,
@@ -148,6 +153,11 @@ class Ingress implements Actor {
       for (const name of this.#pipelines?.clashes() ?? [])
         this.#runtime.log.error({ pipeline: name }, "a model is called like this pipeline, which hides it: rename one");
       this.#runtime.open();
+      this.#questions = answerRefusalQuestions({
+        ...{ key: this.key, bus: ports.bus },
+        runtime: this.#runtime,
+        log: this.#refusals,
+      });
       this.#requests = ports.bulk.subscribe(INFER_SUBJECT, (delivery) => this.#onRequest(delivery), {
         queue: INFER_QUEUE,
       });
@@ -205,7 +215,7 @@ class Ingress implements Actor {
       pending: this.#pending,
       cancels: this.#cancels,
       answers: this.#answers,
-      figures: this.#figures,
+      ...{ figures: this.#figures, refusals: this.#refusals },
       pipelines: this.#pipelines,
       respond: () => this.#respondNow(),
       isLeaving: () => this.#leaving,
@@ -227,7 +237,7 @@ class Ingress implements Actor {
       ...{ shedding: this.#shedding, coldStarts: this.#coldStarts },
       cancels: this.#cancels,
       answers: this.#answers,
-      figures: this.#figures,
+      ...{ figures: this.#figures, refusals: this.#refusals },
       appNames: this.#appNames,
       timerLate: () => this.#timerLate(),
       onEnded: () => this.#endIfDrained(),
@@ -247,7 +257,7 @@ class Ingress implements Actor {
       ...{ pending: this.#pending, coldStarts: this.#coldStarts },
       cancels: this.#cancels,
       answers: this.#answers,
-      figures: this.#figures,
+      ...{ figures: this.#figures, refusals: this.#refusals },
       respond: () => this.#timerLate(),
       submit: (request, tensors) => this.#requestIntake.submit(request, tensors),
       withdraw: (held) => this.#settlement.cancel(held),
@@ -314,6 +324,7 @@ class Ingress implements Actor {
       this.#settlement.close();
       this.#introducing.stop();
       this.#naming.stop();
+      this.#questions?.stop();
       this.#shedding.close();
       this.#coldStarts.close();
       this.#versions.close();

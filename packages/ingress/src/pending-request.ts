@@ -1,5 +1,5 @@
 import type { CatalogModel } from "@tutti/actors/runtime";
-import type { CostOffset } from "@tutti/protocol";
+import type { CostOffset, RefusalQueue } from "@tutti/protocol";
 import type { Span } from "@tutti/ports/telemetry";
 import {
   ALWAYS,
@@ -37,6 +37,11 @@ export class PendingRequest {
   /** Set for a requester in this process, which gets the outcome instead of a reply subject. */
   readonly ticket: OutcomeTicket | undefined;
   span: Span | undefined = undefined;
+  /** Publisher's id of the message and its trace context: RefusalLog names the request by them. */
+  messageId: string | undefined = undefined;
+  publisherTrace: string | undefined = undefined;
+  /** The pipeline that it is a stage's request of. */
+  pipeline: string | undefined = undefined;
 
   // Known when it is admitted.
   /** Number of the application. It is 0 until the name is checked: names are kept with their numbers. */
@@ -97,6 +102,13 @@ export class PendingRequest {
   earlierBatch = 0;
   earlierExecutor: ActorKey | 0 = 0;
   earlierToken: Uint8Array | undefined = undefined;
+
+  // Known when it is refused (RefusalLog).
+  /** Least SLO that would have been met; 0: unknown. */
+  feasible: Micros = micros(0);
+  /** Batcher that refused it, and the state of its queue then; batchers of earlier releases don't tell it. */
+  refusedBy: ActorKey | 0 = 0;
+  refusedIn: RefusalQueue | undefined = undefined;
 
   constructor(asked: Pick<PendingRequest, "target" | "app" | "reply" | "arrivedAt" | "onSettled" | "ticket">) {
     this.target = asked.target;

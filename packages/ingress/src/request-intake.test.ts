@@ -2,12 +2,13 @@ import { VirtualClock } from "@tutti/ports/clock";
 import type { Decoder } from "@tutti/ports/decode";
 import type { TuttiError } from "@tutti/protocol";
 import { noTelemetry } from "@tutti/ports/telemetry";
-import { instant, millis } from "@tutti/units";
+import { actorKey, instant, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "@tutti/actors/runtime";
 import { RequestIntake, type RequestIntakeOptions } from "./request-intake.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
+import { RefusalLog } from "./refusal-log.ts";
 import { pendingRequest } from "./testing/pending-request.ts";
 
 const AT = instant(1_000_000);
@@ -19,12 +20,14 @@ test("a decoder that fails keeps no room: what was reserved for the body is rele
       throw new Error("no thread can be had");
     },
   };
+  const refusals = new RefusalLog(actorKey(7));
   const requestIntake = new RequestIntake({
     clock: new VirtualClock({ startAt: AT }),
     log: noTelemetry.log,
     decoder: failing,
     pending,
     figures: new IngressFigures(),
+    refusals,
     onTurnedAway: () => undefined,
   } as unknown as RequestIntakeOptions);
   const model = { spec: { name: "m", number: 1, buckets: [{}] } } as unknown as CatalogModel;
@@ -41,5 +44,6 @@ test("a decoder that fails keeps no room: what was reserved for the body is rele
       new Uint8Array(60),
     );
   expect(outcomes).toEqual(Array(5).fill("TUTTI_INTERNAL"));
+  expect(refusals.seen).toBe(5);
   expect([requestIntake.decoding, pending.bytes, pending.limitReached(1, 100)]).toEqual([0, 0, undefined]);
 });

@@ -23,6 +23,7 @@ import { holdNoLonger, leavingError } from "./job-admission.ts";
 import { type ColdStarts, parkedError } from "./cold-starts.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
 import type { PipelineRunner } from "./pipelines/pipeline-runner.ts";
+import type { RefusalLog } from "./refusal-log.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 import { EncodedBody, LocalSource, MessageSource, type RequestBody, type RequestSource } from "./request-source.ts";
 import { endOutcomeSpan, startRequestSpan } from "./request-spans.ts";
@@ -43,6 +44,7 @@ export interface RequestIntakeOptions {
   readonly cancels: CancellationHandler;
   readonly answers: Answers;
   readonly figures: IngressFigures;
+  readonly refusals: Pick<RefusalLog, "note">;
   /** d_resp. */
   readonly respond: () => Micros;
   readonly pipelines: PipelineRunner | undefined;
@@ -78,9 +80,9 @@ export class RequestIntake {
     const { target, app } = names;
     const request = new PendingRequest({ target, app, reply, arrivedAt, onSettled, ticket: undefined });
     if (onSettled === undefined) {
-      const id = delivery.header(HEADER.messageId);
-      const traceparent = delivery.header(HEADER.traceparent);
-      request.span = startRequestSpan(tracer, request, { subject, id, traceparent });
+      request.messageId = delivery.header(HEADER.messageId);
+      request.publisherTrace = delivery.header(HEADER.traceparent);
+      request.span = startRequestSpan(tracer, request, subject);
     }
     try {
       checkNames(request);
@@ -99,7 +101,9 @@ export class RequestIntake {
     const { target, app, id, traceparent } = local;
     const asked = { target, app, reply: NOBODY, arrivedAt: clock.now(), onSettled: undefined, ticket };
     const request = new PendingRequest(asked);
-    request.span = startRequestSpan(tracer, request, { subject: undefined, id, traceparent });
+    request.messageId = id;
+    request.publisherTrace = traceparent;
+    request.span = startRequestSpan(tracer, request, undefined);
     try {
       checkNames(request);
       request.appId = fnv1a(app);
@@ -248,12 +252,10 @@ export class RequestIntake {
     this.#turnedAway(error, request, model);
   }
 
-  #turnedAway(
-    error: TuttiError,
-    { span, onSettled, ticket, isJob }: PendingRequest,
-    model: CatalogModel | undefined,
-  ): void {
-    const { figures, clock, onTurnedAway } = this.#options;
+  #turnedAway(error: TuttiError, request: PendingRequest, model: CatalogModel | undefined): void {
+    const { figures, refusals, clock, onTurnedAway } = this.#options;
+    const { span, onSettled, ticket, isJob } = request;
+    refusals.note(request, { error, by: "ingress", now: clock.now(), results: undefined });
     if (isJob) figures.jobs.refuseAtTheDoor(error, model?.spec);
     else if (ticket?.isStage === true) {
       if (model !== undefined) figures.refuseStage(error.code, model.spec);

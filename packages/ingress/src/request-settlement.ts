@@ -13,6 +13,7 @@ import type { ColdStarts } from "./cold-starts.ts";
 import type { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
 import { leavingError } from "./job-admission.ts";
+import type { RefusalLog } from "./refusal-log.ts";
 import { refusalError } from "./refusal-error.ts";
 import { endRequestSpan, traceAccepted } from "./request-spans.ts";
 import type { Shedding } from "./shedding.ts";
@@ -29,6 +30,7 @@ export interface RequestSettlementOptions {
   readonly cancels: CancellationHandler;
   readonly answers: Answers;
   readonly figures: IngressFigures;
+  readonly refusals: Pick<RefusalLog, "note">;
   readonly appNames: AppNames;
   /** How long after a request's deadline its timer fires. */
   readonly timerLate: () => Micros;
@@ -44,8 +46,11 @@ export class RequestSettlement {
     this.#options = options;
     options.runtime.reader.on(RequestRefused, (refusal, sender) => {
       const held = options.pending.get(refusal.seq);
-      if (held !== undefined && held.thread === refusal.thread && options.arrivalStreams.holds(held.thread, sender))
-        this.settle(held, this.#refusalError(held, refusal));
+      if (held?.thread !== refusal.thread || !options.arrivalStreams.holds(held.thread, sender)) return;
+      held.refusedBy = sender;
+      held.refusedIn = refusal.queue[0];
+      held.feasible = refusal.feasible;
+      this.settle(held, this.#refusalError(held, refusal));
     });
     this.#timer = options.clock.alarm(() => this.#onTimer());
   }
@@ -76,7 +81,7 @@ export class RequestSettlement {
 
   /** The one place where a held request gets its answer (INGRESS-2). */
   settle(held: PendingRequest, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
-    const { pending, cancels, figures, clock, tracer, onEnded } = this.#options;
+    const { pending, cancels, figures, refusals, clock, tracer, onEnded } = this.#options;
     // A settled request settles the siblings of its pipeline too, perhaps before their turn.
     if (pending.get(held.seq) !== held) return;
     const now = clock.now();
@@ -86,6 +91,10 @@ export class RequestSettlement {
     if (held.isJob) figures.jobs.settle(held, error, now);
     else if (held.onSettled === undefined) figures.settle(held, error, now);
     else held.onSettled();
+    // An answer that fits into no message is refused here, though its run succeeded.
+    const hasFailed = results !== undefined && error === outcome;
+    const by = hasFailed ? "executor" : held.refusedBy !== 0 ? "batcher" : "ingress";
+    refusals.note(held, { error, by, now, results });
     if (held.span !== undefined) endRequestSpan(tracer, held, { error, heardAt: now, now: clock.now(), results });
     held.ticket?.outcome(error ?? outcome);
     onEnded();

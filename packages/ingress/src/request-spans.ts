@@ -8,24 +8,20 @@ import type { PendingRequest } from "./pending-request.ts";
 /**
  * Starts the ingress's span of a request, a child of the publisher's if there is one. It is undefined if nothing is
  * traced.
+ *
+ * @param subject - of its message; undefined: it came without one
  */
 export function startRequestSpan(
   tracer: Tracer,
-  { target, app, arrivedAt }: PendingRequest,
-  message: {
-    /** Undefined: it came without a message. */
-    readonly subject: string | undefined;
-    readonly id: string | undefined;
-    readonly traceparent: string | undefined;
-  },
+  { target, app, arrivedAt, messageId, publisherTrace }: PendingRequest,
+  subject: string | undefined,
 ): Span | undefined {
-  const { subject, id } = message;
-  const parent = parseTraceparent(message.traceparent);
+  const parent = parseTraceparent(publisherTrace);
   if (!tracer.enabled && parent?.sampled !== true) return undefined;
   const attributes = {
     "messaging.system": subject === undefined ? undefined : "nats",
     "messaging.destination.name": subject,
-    "messaging.message.id": id,
+    "messaging.message.id": messageId,
     "tutti.model": target,
     "tutti.app": app,
   };

@@ -15,6 +15,7 @@ export * from "./node-roles.ts";
 export * from "./placement.ts";
 export * from "./plan-report.ts";
 export * from "./rare-messages.ts";
+export * from "./refusal-messages.ts";
 export { TUTTI_RELEASE } from "./release.ts";
 export * from "./route.ts";
 export * from "./run-times.ts";

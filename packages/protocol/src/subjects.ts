@@ -66,6 +66,10 @@ export const subjectsOf = (cluster: string) => {
     agent: (key: ActorKey | "*"): string => `${prefix}.admin.agent.${key === "*" ? key : actorToken(key)}`,
     /** Agents to one operator. */
     operator: (key: ActorKey | "*"): string => `${prefix}.admin.operator.${key === "*" ? key : actorToken(key)}`,
+    /** Operators to every ingress: which requests were refused or answered late. */
+    refusals: `${prefix}.admin.refusals`,
+    /** Ingresses to one operator. It is not the agents' subject, so that an ingress can't answer as an agent. */
+    refusalsTold: (key: ActorKey | "*"): string => `${prefix}.admin.refusals.${key === "*" ? key : actorToken(key)}`,
   } as const;
 };
 export type Subjects = ReturnType<typeof subjectsOf>;

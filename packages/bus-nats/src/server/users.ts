@@ -139,7 +139,7 @@ const appUser = (app: string): NatsUser => ({
 });
 
 function adminUser(cluster: string): NatsUser {
-  const { beat, stats, advice, agents, agent, operator } = subjectsOf(cluster);
+  const { beat, stats, advice, agents, agent, operator, refusals, refusalsTold } = subjectsOf(cluster);
   return {
     name: "admin",
     inboxPrefix: "_INBOX.admin",
@@ -152,6 +152,7 @@ function adminUser(cluster: string): NatsUser {
       ...FILE_WRITES,
       agents,
       agent("*"),
+      refusals,
       JOBS_SUBJECT,
       JOB_RESULTS_SUBJECT,
       ...[JOBS_STREAM, DEAD_JOBS_STREAM].map((stream) => `$JS.API.STREAM.INFO.${stream}`),
@@ -160,7 +161,10 @@ function adminUser(cluster: string): NatsUser {
       `$JS.API.STREAM.MSG.DELETE.${DEAD_JOBS_STREAM}`,
     ],
     // An operator may make requests in the name of any application.
-    subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*"), advice, operator("*"), hearsResults(">")],
+    subscribe: [
+      ...[OUTSIDE_INBOXES, beat("*"), stats("*"), advice, operator("*"), refusalsTold("*")],
+      hearsResults(">"),
+    ],
   };
 }
 
@@ -226,8 +230,11 @@ function roleSubjects(
   switch (role) {
     case "ingress":
       return {
-        publish: [toActors, probes, bulkReply, ...toRoles("batcher", "profiler", "planner")],
-        subscribe: [`${INFER_SUBJECT} ${INFER_QUEUE}`, CANCEL_SUBJECT, bulk],
+        publish: [
+          ...[toActors, probes, bulkReply, ...toRoles("batcher", "profiler", "planner")],
+          subjects.refusalsTold("*"),
+        ],
+        subscribe: [`${INFER_SUBJECT} ${INFER_QUEUE}`, CANCEL_SUBJECT, bulk, subjects.refusals],
       };
     case "batcher":
       return { publish: [toActors, probes, ...toRoles("ranker", "executor", "ingress", "profiler")], subscribe: [] };

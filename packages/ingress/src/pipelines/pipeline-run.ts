@@ -118,6 +118,9 @@ export class PipelineRun implements InstanceEffects {
     const request = new PendingRequest(asked);
     if (span !== undefined)
       request.span = tracer.start(`stage ${stage.name}`, { kind: "internal", at: now, parent: span.context });
+    request.messageId = whole.messageId ?? whole.publisherId;
+    request.publisherTrace = whole.publisherTrace;
+    request.pipeline = whole.target;
     request.appId = appId;
     request.model = model;
     request.priority = whole.priority;

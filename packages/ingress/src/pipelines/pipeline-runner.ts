@@ -14,6 +14,7 @@ import type { PendingRequest } from "../pending-request.ts";
 import type { PendingRequests } from "../pending-requests.ts";
 import type { IngressFigures } from "../ingress-figures.ts";
 import type { PartId } from "../part-figures.ts";
+import type { RefusalLog } from "../refusal-log.ts";
 import { endOutcomeSpan } from "../request-spans.ts";
 import type { VersionRouter } from "../version-router.ts";
 import { PipelineMeasures } from "./pipeline-measures.ts";
@@ -39,6 +40,7 @@ export interface PipelineRunnerOptions {
   readonly cancels: CancellationHandler;
   readonly answers: Answers;
   readonly figures: IngressFigures;
+  readonly refusals: Pick<RefusalLog, "note">;
   /** d_resp. */
   readonly respond: () => Micros;
   /** Admits and holds a stage's request like any other. */
@@ -190,7 +192,7 @@ export class PipelineRunner {
   }
 
   #end(run: PipelineRun, outcome: Uint8Array | TuttiError): void {
-    const { answers, figures, clock, onEnded } = this.#options;
+    const { answers, figures, refusals, clock, onEnded } = this.#options;
     const { spec, request } = run;
     this.#runs.delete(run);
     const now = clock.now();
@@ -200,6 +202,7 @@ export class PipelineRunner {
       answers.refuse(request.reply, outcome);
     } else error = answers.ok(request, { name: spec.name, version: spec.version, outputs: [] }, outcome);
     figures.settlePipeline(spec.name, request, error, now);
+    refusals.note(request, { error, by: "ingress", now, results: undefined });
     if (request.span !== undefined) endOutcomeSpan(request.span, { error, late: now > request.deadline, now });
     onEnded();
   }

@@ -1,0 +1,121 @@
+/**
+ * Operators ask about requests that were refused or answered late: whole actors in virtual time (docs/observability.md,
+ * "One refused request").
+ */
+import { type RefusedRequest, RefusalsAsked, RefusalsTold, subjectsOf } from "@tutti/protocol";
+import { actorKey, millis, seconds } from "@tutti/units";
+import { FrameReader, FrameWriter } from "@tutti/wire";
+import { expect, test } from "vitest";
+import { VirtualCluster } from "./virtual-cluster.ts";
+import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";
+
+const OPERATOR = actorKey(5);
+const subjects = subjectsOf("main");
+
+function serving(options: VirtualClusterOptions = {}): VirtualCluster {
+  const cluster = new VirtualCluster({ gpus: 2, policy: { kind: "eager" }, aloneShare: 0, ...options });
+  cluster.addModel({ name: "m", alphaMs: 1, betaMs: 9, sloMs: 25, batchSizeMax: 4 });
+  cluster.run(seconds(2));
+  return cluster;
+}
+
+/** Asks as `tutti refusals` does. @returns the newest first */
+function refusalsOf(cluster: VirtualCluster, question: Partial<RefusalsAsked> = {}): readonly RefusedRequest[] {
+  const bus = cluster.network.connect({ name: "operator" });
+  let told: RefusalsTold | undefined;
+  const reader = new FrameReader().on(RefusalsTold, (answer) => {
+    expect(RefusalsTold.accepts(answer)).toBe(true);
+    told = answer;
+  });
+  bus.subscribe(subjects.refusalsTold(OPERATOR), ({ payload }) => void reader.read(payload));
+  const writer = new FrameWriter(OPERATOR);
+  writer.add(RefusalsAsked, { ask: 1, most: 100, ...question });
+  bus.publish(subjects.refusals, writer.take());
+  expect(cluster.runUntil(() => told !== undefined)).toBe(true);
+  return told!.requests;
+}
+
+test("a request that its batcher refused is told with its ids, what it waited for, and what it would have needed", () => {
+  const cluster = serving();
+  const burst = Array.from({ length: 40 }, (_, i) => cluster.ask("m", { sloMs: 25, id: `r-${i}`, app: "shop" }));
+  cluster.run(millis(100));
+  const refused = burst.flatMap(({ outcomes: [end] }, i) => (end?.status === "ok" ? [] : [`r-${i}`]));
+  expect(refused.length).toBeGreaterThan(10);
+  expect(
+    refusalsOf(cluster)
+      .map(({ messageId }) => messageId)
+      .sort(),
+  ).toEqual(refused.sort());
+  const [one] = refusalsOf(cluster, { request: refused[0]! });
+  const index = Number(refused[0]!.slice(2));
+  const [outcome] = burst[index]!.outcomes;
+  expect(one).toMatchObject({ model: "m", app: "shop", slo: 25_000, messageId: refused[0] });
+  expect(one!.refusal).toMatchObject({ by: "batcher", code: outcome!.status, text: outcome!.text });
+  expect(one!.queue).toMatchObject({ waitedFor: "accelerator", inFlight: 2, accelerators: 2, idle: 0 });
+  // l(1) is 10 ms; the rest is delays.
+  expect(one!.queue!.alone).toBeGreaterThanOrEqual(10_000);
+  expect(one!.queue!.alone).toBeLessThan(15_000);
+  expect(one!.refusal!.feasible).toBeGreaterThan(25_000);
+  expect(outcome!.at - burst[index]!.at).toBeGreaterThanOrEqual(one!.waited);
+});
+
+test("what the ingress refuses by itself is told as its own, with the least SLO where time was the cause", () => {
+  const cluster = serving();
+  cluster.ask("m", { sloMs: 2, id: "short" });
+  cluster.ask("nobody", { id: "unknown" });
+  cluster.run(millis(50));
+  const [short] = refusalsOf(cluster, { request: "short" });
+  expect(short).toMatchObject({ slo: 2_000, refusal: { by: "ingress", code: "TUTTI_DEADLINE_INFEASIBLE" } });
+  expect(short!.refusal!.feasible).toBeGreaterThanOrEqual(10_000);
+  expect(refusalsOf(cluster, { model: "nobody" })).toMatchObject([
+    { messageId: "unknown", refusal: { code: "TUTTI_NOT_FOUND" } },
+  ]);
+});
+
+test("in a flood most refusals are the ingress's, by share, and push out neither the batcher's nor another application's", () => {
+  const cluster = serving({ policy: { kind: "adaptive" } });
+  for (let ms = 0; ms < 1_500; ms++) {
+    for (let i = 0; i < 8; i++) cluster.ask("m", { sloMs: 25, app: "wild" });
+    if (ms % 4 === 0) cluster.ask("m", { sloMs: 25, app: "quiet", id: `q-${ms}` });
+    cluster.run(millis(1));
+  }
+  cluster.run(millis(200));
+  const refusers = (question: Partial<RefusalsAsked>) =>
+    new Set(refusalsOf(cluster, question).map(({ refusal }) => refusal!.by));
+  expect(refusers({ app: "wild" })).toEqual(new Set(["ingress"])); // the newest hundred
+  expect(refusers({ app: "wild", cause: "TUTTI_DEADLINE_INFEASIBLE" })).toEqual(new Set(["batcher"]));
+  expect(refusalsOf(cluster, { app: "quiet" }).length).toBeGreaterThan(0);
+});
+
+test("a late answer is told with its batch", () => {
+  let stretch = 1;
+  const cluster = serving({ runTimes: () => stretch });
+  stretch = 2;
+  const late = cluster.ask("m", { sloMs: 18, costs: "18ms=1, 60ms=3", id: "late" });
+  cluster.run(millis(100));
+  expect(late.outcomes[0]!.status).toBe("ok");
+  expect(late.outcomes[0]!.at).toBeGreaterThan(late.deadline);
+  const [told] = refusalsOf(cluster, { cause: "LATE" });
+  expect(told).toMatchObject({ messageId: "late", slo: 18_000, batch: { size: 1 } });
+  expect(told!.lateBy).toBe(told!.waited - 18_000);
+  expect(told!.batch!.finishedAt - told!.batch!.startedAt).toBe(20_000);
+});
+
+test("a request whose time is over without a result was refused by its ingress", () => {
+  const cluster = serving({ gpus: 1 });
+  cluster.hangData("ingress");
+  cluster.ask("m", { sloMs: 25, id: "lost" });
+  cluster.run(millis(200));
+  expect(refusalsOf(cluster)).toMatchObject([
+    { messageId: "lost", refusal: { by: "ingress", code: "TUTTI_DEADLINE_EXCEEDED" } },
+  ]);
+});
+
+test("requests that were answered in time or cancelled are not there", () => {
+  const cluster = serving();
+  cluster.ask("m", { sloMs: 50 });
+  cluster.cancel(cluster.ask("m", { sloMs: 50 }));
+  cluster.run(millis(100));
+  expect(cluster.asked.map(({ outcomes }) => outcomes[0]?.status).sort()).toEqual(["TUTTI_CANCELLED", "ok"]);
+  expect(refusalsOf(cluster)).toEqual([]);
+});
