@@ -56,6 +56,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "tutti logs ranker                                   the last five minutes of every ranker",
     "tutti logs all --follow --since 30s",
   ],
+  refusals: [
+    "tutti refusals                                      the last 20, of all models",
+    "tutti refusals mlp --cause overloaded --since 5m",
+    "tutti refusals --request order-17                   why this one was refused",
+  ],
   status: ["tutti status", "tutti status --once --json                          for a program"],
   top: ["tutti top --once"],
   actors: ["tutti actors", "tutti actors --wait 5 --json"],

@@ -1,3 +1,3 @@
-/** `tutti restart`, `drain`, `undrain`, `split`, `logs`, `status`, `top` and `actors`. */
-export { actors, logs, operate, status, top } from "@tutti/admin/operator-commands";
+/** `tutti restart`, `drain`, `undrain`, `split`, `logs`, `refusals`, `status`, `top` and `actors`. */
+export { actors, logs, operate, refusals, status, top } from "@tutti/admin/operator-commands";
 export { wholeNumber } from "@tutti/host";

@@ -18,6 +18,12 @@ Processes of the new parts start and load while the old ones serve; then those f
 
   tutti split executor-0 60       two parts, of 60 and of 40 percent; again with another size they are resized
   tutti split executor-0 100      whole again`,
+  refusals: `
+waited is from arrival to refusal or answer; feasible is the least SLO that would have been met; queue is how many requests waited, and waited for is what this
+one waited for: an accelerator, a batch to fill, nothing (it was too late when it came), room in a full queue, or its application's share.
+Every ingress keeps the last 16,384; of a flood of one model, application and cause it keeps some each second. Inputs are never kept, nor are jobs and requests that were cancelled.
+
+  tutti refusals --request <id>   one of the ids in the list, or the publisher's Nats-Msg-Id, body id or trace id: why, in sentences`,
   status: `
 offered, good (answered in time) and refused are requests per second of the last seconds; batch is the mean batch; p99 is from arrival to answer.`,
   top: `
@@ -62,6 +68,18 @@ export function addOperators(program: Command, toCluster: (command: Command) => 
     .option("--follow", "go on with what they write, until Ctrl-C")
     .option("--since <duration>", "how far back: 30s, 5m, 1h; an agent keeps the last 2,000 lines of each", "5m")
     .action(async (name: string, options) => (await import("../commands/operator.ts")).logs(name, options));
+  toCluster(program.command("refusals [model]"))
+    .description("list the latest requests that were refused or answered late, or explain one of them")
+    .option("--request <id>", "only this one, with the reasons in sentences")
+    .option("--app <name>", "only this application's")
+    .option("--cause <cause>", "only these: overloaded, deadline_infeasible, ..., or late")
+    .option("--since <duration>", "how far back: 30s, 5m, 1h (default: as far as they are kept)")
+    .option("--limit <n>", "how many at most, up to 100", "20")
+    .option("--wait <seconds>", "how long to wait for ingresses at most", "2.5")
+    .addHelpText("after", HELP.refusals)
+    .action(async (model: string | undefined, options) =>
+      (await import("../commands/operator.ts")).refusals(model, options),
+    );
   toWatch(program.command("status"), toCluster)
     .description("show what becomes of each model's requests, how busy accelerators are, and who leads")
     .addHelpText("after", HELP.status)

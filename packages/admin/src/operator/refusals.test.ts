@@ -1,0 +1,158 @@
+import { InMemoryNetwork } from "@tutti/ports/bus";
+import { type RefusedRequest, RefusalsAsked, RefusalsTold, subjectsOf } from "@tutti/protocol";
+import { type Instant, actorKey, actorToken, instant, millis } from "@tutti/units";
+import { FrameReader, FrameWriter } from "@tutti/wire";
+import { expect, test } from "vitest";
+import { EXIT } from "../failure.ts";
+import { ClusterView } from "./cluster-view.ts";
+import { askIngresses } from "./ingress-questions.ts";
+import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
+import { refusalSentences } from "./refusal-sentences.ts";
+import { questionOf } from "./refusals.ts";
+
+const AT = instant(Date.UTC(2026, 10, 26, 20, 16, 3, 123) * 1_000);
+const [INGRESS, BATCHER, EXECUTOR] = [77_777, 88_888, 99_999].map(actorKey);
+const refusal = {
+  ...{ code: "TUTTI_OVERLOADED", text: '"m" is overloaded', retryable: true, retryAfterMs: 40 },
+  ...{ by: "batcher" as const, actor: BATCHER!, feasible: millis(43) },
+};
+const queue = { waitedFor: "accelerator", queued: 12, inFlight: 1, accelerators: 4, idle: 0, alone: millis(6) };
+const REFUSED: RefusedRequest = {
+  ...{ entry: 7, at: AT, waited: millis(18), model: "m", app: "shop", messageId: "order-17", slo: millis(25) },
+  ...{ refusal, queue },
+};
+const told = (requests: readonly RefusedRequest[], ingress = INGRESS!): RefusalsTold => ({
+  ...{ ask: 1, ingress, requests, matching: requests.length, seen: 5, left: 1 },
+});
+
+test("a refusal is explained by what its batcher knew", () => {
+  expect(refusalSentences(REFUSED)).toEqual([
+    `The batcher ${actorToken(BATCHER!)} refused it (OVERLOADED) 18 ms after it had come, with an SLO of 25 ms.`,
+    "It waited for an accelerator: as far as its batcher knew, all 4 that serve were busy.",
+    "12 other requests of its model were queued, and 1 batch was under way.",
+    "By itself on a free accelerator it would have needed 6 ms of its 25 ms.",
+    "An SLO of 43 ms, 18 ms more than it had, would have been met.",
+    'The publisher was told: ""m" is overloaded", and that it may send it again after 40 ms.',
+  ]);
+});
+
+test.each([
+  [{ idle: 1 }, "as far as its batcher knew, 1 of the 4 that serve was idle"],
+  [{ accelerators: 1 }, "as far as its batcher knew, the one that serves was busy"],
+  [{ accelerators: 0 }, "none serves its model"],
+  [{ waitedFor: "batch" }, "its batch was not due yet"],
+  [{ waitedFor: "nothing" }, "could not be met any more when it reached its batcher"],
+  [{ waitedFor: "room" }, "The queue of its model was full."],
+  [{ waitedFor: "share" }, "the share of its application or priority was used up"],
+])("what it waited for is a sentence: %j", (state, sentence) => {
+  expect(refusalSentences({ ...REFUSED, queue: { ...queue, ...state } })[1]).toContain(sentence);
+});
+
+test("a cause that only a newer batcher knows is no sentence, and an SLO that was long enough is no advice", () => {
+  const unknown = { ...REFUSED, queue: { ...queue, waitedFor: "tea" }, refusal: { ...refusal, feasible: millis(20) } };
+  const sentences = refusalSentences(unknown);
+  expect(sentences[1]).toBe("12 other requests of its model were queued, and 1 batch was under way.");
+  expect(sentences.join()).not.toContain("would have been met");
+  expect(refusalRows([told([unknown])], 1)[0]?.feasibleUs).toBe(undefined);
+});
+
+test("a late answer is explained by its batch, and a failed run by its executor", () => {
+  const { refusal: _, queue: __, ...request } = REFUSED;
+  const times = { startedAt: (AT - 11_000) as Instant, finishedAt: (AT - 1_000) as Instant };
+  const batch = { size: 8, executor: EXECUTOR!, gpu: 2 as never, ...times };
+  expect(refusalSentences({ ...request, waited: millis(31), lateBy: millis(6), batch })).toEqual([
+    "It was answered 6 ms late: 31 ms after it had come, with an SLO of 25 ms.",
+    `Its batch of 8 started 20 ms after it had come on accelerator 2 of executor ${actorToken(EXECUTOR!)}, ran for 10 ms, and the outcome left 1 ms later.`,
+  ]);
+  const failed = { code: "TUTTI_INTERNAL", text: "out of memory", retryable: false };
+  const sentences = refusalSentences({ ...request, batch, refusal: { ...failed, by: "executor", actor: EXECUTOR! } });
+  expect(sentences[0]).toContain(`The executor ${actorToken(EXECUTOR!)} refused it (INTERNAL)`);
+  expect(sentences.at(-1)).toBe(
+    'The publisher was told: "out of memory", and that it may not send it again unchanged.',
+  );
+});
+
+test("rows of all ingresses are in order of time, and named by the publisher's id or by their number", () => {
+  const { messageId: _, slo: __, ...nameless } = { ...REFUSED, entry: 9, at: (AT + 5) as Instant };
+  const rows = refusalRows([told([REFUSED]), told([nameless], EXECUTOR)], 10);
+  expect(rows.map(({ id }) => id)).toEqual([`${actorToken(EXECUTOR!)}.9`, "order-17"]);
+  expect(refusalRows([told([REFUSED, nameless])], 1).map(({ at }) => at)).toEqual([AT + 5]);
+  const [head, first, second] = renderRefusals(rows).split("\n");
+  expect(head).toMatch(
+    /^when \(UTC\) +model +application +id +cause +by +SLO +waited +feasible +queue +waited for +reason$/,
+  );
+  expect(first).toMatch(/ OVERLOADED +batcher +- +18 ms +43 ms +12 +accelerator +"m" is overloaded$/);
+  expect(second).toMatch(/^11-26 20:16:03.123 +m +shop +order-17 +OVERLOADED +batcher +25 ms /);
+});
+
+test("an explanation begins with what the request was, and what came from outside moves no cursor", () => {
+  const [row] = refusalRows([told([{ ...REFUSED, model: "rec", pipeline: "ocr", messageId: "a\u001b[2J\nb" }])], 1);
+  const [head, ...sentences] = renderExplanation(row!).split("\n");
+  expect(head).toBe(
+    `a [2J b: shop asked rec (a stage of ocr), ended 2026-11-26T20:16:03.123Z at ingress ${actorToken(INGRESS!)}`,
+  );
+  expect(sentences).toHaveLength(6);
+});
+
+test("flags become a question, and what is none says so", () => {
+  const none = { limit: "20" };
+  expect(questionOf(undefined, none, AT)).toEqual({ most: 20 });
+  expect(
+    questionOf("m", { ...none, app: "shop", cause: "overloaded", since: "5m", request: "x".repeat(200) }, AT),
+  ).toEqual({
+    ...{ model: "m", app: "shop", cause: "TUTTI_OVERLOADED", since: AT - 300_000_000, most: 20 },
+    request: "x".repeat(128),
+  });
+  const causes = ["late", "LATE", "TUTTI_DEADLINE_INFEASIBLE", "deadline-infeasible"];
+  expect(causes.map((cause) => questionOf(undefined, { ...none, cause }, AT).cause)).toEqual([
+    "LATE",
+    "LATE",
+    "TUTTI_DEADLINE_INFEASIBLE",
+    "TUTTI_DEADLINE_INFEASIBLE",
+  ]);
+  const usage = (model: string | undefined, flags: object): unknown => {
+    try {
+      return questionOf(model, { ...none, ...flags }, AT);
+    } catch (error) {
+      return error;
+    }
+  };
+  const wrong = (message: string) =>
+    expect.objectContaining({ exitCode: EXIT.usage, message: expect.stringContaining(message) });
+  expect(usage(undefined, { cause: "overlaoded" })).toEqual(wrong('did you mean "OVERLOADED"?'));
+  expect(usage(undefined, { cause: "cancelled" })).toEqual(wrong("--cause cancelled"));
+  expect(usage(undefined, { since: "yesterday" })).toEqual(wrong("--since yesterday"));
+  for (const limit of ["0", "101", "1.5", "all"])
+    expect(usage(undefined, { limit })).toEqual(wrong(`--limit ${limit}`));
+  expect(usage("a.b", {})).toEqual(wrong("a.b is no name"));
+  expect(usage(undefined, { app: "a b" })).toEqual(wrong("--app a b"));
+});
+
+test("every ingress that is there is asked, and those that don't answer are named", async () => {
+  const subjects = subjectsOf("main");
+  const network = new InMemoryNetwork();
+  const view = new ClusterView();
+  for (const key of [INGRESS!, EXECUTOR!])
+    view.hearBeat({
+      ...{ key, role: "ingress", host: "h", pid: 1, leaving: false },
+      ...{ sentAt: AT, startedAt: AT },
+    });
+  const ingress = network.connect({ name: "ingress" });
+  const answer = (operator: number, sender = INGRESS!): void => {
+    const writer = new FrameWriter(sender);
+    writer.add(RefusalsTold, told([REFUSED]));
+    ingress.publish(subjects.refusalsTold(actorKey(operator)), writer.take());
+  };
+  const reader = new FrameReader().on(RefusalsAsked, (asked, operator) => {
+    expect(asked).toEqual({ ask: 1, model: "m", most: 3 });
+    answer(operator, BATCHER); // in another's name: it doesn't count
+    answer(operator);
+  });
+  ingress.subscribe(subjects.refusals, ({ payload }) => void reader.read(payload));
+  const bus = network.connect({ name: "operator" });
+  const asked = await askIngresses(bus, { model: "m", most: 3 }, { cluster: "main", view, waitMs: 50 });
+  expect(asked).toEqual({ answers: [told([REFUSED])], silent: [EXECUTOR] });
+  view.hearBeat({ ...view.actors()[1]!.beat, leaving: true });
+  const whole = await askIngresses(bus, { model: "m", most: 3 }, { cluster: "main", view, waitMs: 60_000 });
+  expect(whole.silent).toEqual([]);
+});
