@@ -89,6 +89,11 @@ test("binaries in an unpacked value don't alias the bytes they came from", () =>
 test("JSON of the store comes back, and what is no JSON says so", () => {
   expect(fromJson(toJson({ a: [1, "ö", null] }))).toEqual({ a: [1, "ö", null] });
   expect(() => fromJson(new TextEncoder().encode("{nope"))).toThrow(/unreadable JSON/);
+  for (const text of ["secret 1234", `{"pin": 1234, "x": y, "secret": "1234"}`, `["secret\n1234", y]`]) {
+    const read = (): unknown => fromJson(new TextEncoder().encode(text));
+    expect(read).toThrow(/unreadable JSON: \w/);
+    expect(read, "an error quotes no input").not.toThrow(/secret|1234/);
+  }
   expect(() => fromJson(new Uint8Array([0xff, 0xfe]))).toThrow(TuttiError);
 });
 
