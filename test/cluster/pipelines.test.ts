@@ -4,6 +4,7 @@ import { type StepInput, type Tensors, inlineSteps } from "@tutti/ports/steps";
 import { type Instant, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { findAndRead, scalar } from "./find-and-read.ts";
+import { refusalsOf } from "./refusals-told.ts";
 import { VirtualCluster } from "./virtual-cluster.ts";
 import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts";
 
@@ -110,6 +111,17 @@ test("a refusal at the second stage refuses the whole at once and says which sta
   expect(statuses([asked])).toEqual(["TUTTI_DEADLINE_INFEASIBLE"]);
   expect(asked.outcomes[0]!.text).toMatch(/^stage read: "second" can't meet/);
   expect(asked.outcomes[0]!.at).toBeLessThan(asked.deadline);
+});
+
+test("operators are told both the refused request to a pipeline and the stage's that was refused, by one id", () => {
+  const { cluster } = serving({ specs: [DUO], secondMs: 195 });
+  cluster.ask("duo", { sloMs: 200, value: 21, id: "page-3" });
+  cluster.run(millis(400));
+  const [whole, stage] = refusalsOf(cluster, { request: "page-3" });
+  expect(whole).toMatchObject({ model: "duo", slo: 200_000, refusal: { code: "TUTTI_DEADLINE_INFEASIBLE" } });
+  expect(stage).toMatchObject({ model: "second", pipeline: "duo", refusal: { code: "TUTTI_DEADLINE_INFEASIBLE" } });
+  expect(stage!.refusal!.feasible).toBeGreaterThan(195_000);
+  expect(refusalsOf(cluster, { model: "duo" })).toHaveLength(2);
 });
 
 test("a function that fails refuses with its name, and the pipeline goes on serving", () => {

@@ -2,37 +2,18 @@
  * Operators ask about requests that were refused or answered late: whole actors in virtual time (docs/observability.md,
  * "One refused request").
  */
-import { type RefusedRequest, RefusalsAsked, RefusalsTold, subjectsOf } from "@tutti/protocol";
-import { actorKey, millis, seconds } from "@tutti/units";
-import { FrameReader, FrameWriter } from "@tutti/wire";
+import type { RefusalsAsked } from "@tutti/protocol";
+import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
+import { refusalsOf } from "./refusals-told.ts";
 import { VirtualCluster } from "./virtual-cluster.ts";
 import type { VirtualClusterOptions } from "./virtual-cluster-options.ts";
-
-const OPERATOR = actorKey(5);
-const subjects = subjectsOf("main");
 
 function serving(options: VirtualClusterOptions = {}): VirtualCluster {
   const cluster = new VirtualCluster({ gpus: 2, policy: { kind: "eager" }, aloneShare: 0, ...options });
   cluster.addModel({ name: "m", alphaMs: 1, betaMs: 9, sloMs: 25, batchSizeMax: 4 });
   cluster.run(seconds(2));
   return cluster;
-}
-
-/** Asks as `tutti refusals` does. @returns the newest first */
-function refusalsOf(cluster: VirtualCluster, question: Partial<RefusalsAsked> = {}): readonly RefusedRequest[] {
-  const bus = cluster.network.connect({ name: "operator" });
-  let told: RefusalsTold | undefined;
-  const reader = new FrameReader().on(RefusalsTold, (answer) => {
-    expect(RefusalsTold.accepts(answer)).toBe(true);
-    told = answer;
-  });
-  bus.subscribe(subjects.refusalsTold(OPERATOR), ({ payload }) => void reader.read(payload));
-  const writer = new FrameWriter(OPERATOR);
-  writer.add(RefusalsAsked, { ask: 1, most: 100, ...question });
-  bus.publish(subjects.refusals, writer.take());
-  expect(cluster.runUntil(() => told !== undefined)).toBe(true);
-  return told!.requests;
 }
 
 test("a request that its batcher refused is told with its ids, what it waited for, and what it would have needed", () => {

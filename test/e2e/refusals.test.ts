@@ -20,6 +20,8 @@ interface Row {
   readonly cause: string;
   readonly by?: string;
   readonly traceId?: string;
+  readonly sloUs?: number;
+  readonly feasibleUs?: number;
   readonly queue?: { readonly waitedFor: string; readonly queued: number; readonly accelerators: number };
 }
 interface Listed {
@@ -89,6 +91,20 @@ test("a request that waited for an accelerator is explained, by its id and by it
   expect(stdout).toContain(`The publisher was told: "${refused.get(one.id)!.message.slice(0, 240)}"`);
   expect(one.traceId).toBe(traceOf(Number(one.id.slice("order-".length))));
   expect((await listed("--request", one.traceId!)).requests).toMatchObject([{ id: one.id }]);
+});
+
+test("a request over HTTP is found by the id in its body", async () => {
+  const { http } = await up.next("child-ready", (child) => child["http"] !== undefined);
+  const input = { name: "x", datatype: "FP32", shape: [1, 1], data: [1] };
+  const answer = await fetch(`${String(http)}/v2/models/wide/infer`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "tutti-app": "shop", "tutti-slo": "20ms" },
+    body: JSON.stringify({ id: "page-3", inputs: [input] }),
+  });
+  expect(answer.status).toBe(422);
+  const { requests } = await listed("--request", "page-3");
+  expect(requests).toMatchObject([{ app: "shop", cause: "TUTTI_DEADLINE_INFEASIBLE", by: "ingress", sloUs: 20_000 }]);
+  expect(requests[0]!.feasibleUs).toBeGreaterThanOrEqual(205_000);
 });
 
 test("a request that is not kept is no explanation, and says what there is", async () => {
