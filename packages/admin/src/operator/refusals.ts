@@ -106,7 +106,9 @@ function tell({ answers, silent }: IngressAnswers, question: Question, isJson: b
   if (isJson) print(JSON.stringify({ requests: rows, ...totals, silent: silent.map(actorToken) }));
   else if (question.request !== undefined) print(rows.map(renderExplanation).join("\n\n"));
   else print([...(rows.length === 0 ? [] : [renderRefusals(rows), ""]), totalText(rows.length, totals)].join("\n"));
-  if (silent.length > 0) throw new CommandError(`the list is not complete${silentText(silent)}`);
+  if (silent.length === 0) return;
+  if (!isJson) throw new CommandError(`the list is not complete${silentText(silent)}`);
+  process.exitCode = EXIT.failed; // the JSON names them
 }
 
 interface Totals {
