@@ -38,10 +38,13 @@ const refusal = (members: readonly FamilyMember[]): Promise<string> =>
     () => "made",
     (error: unknown) => (error instanceof FamilyRefusal ? error.message : String(error)),
   );
-async function loaded(model: DesiredModel, bytes: Uint8Array): Promise<ModelSpec> {
+async function load(model: DesiredModel, bytes: Uint8Array): Promise<{ spec: ModelSpec; outcome: unknown }> {
   const file = { object: model.name, sha256: sha256Of(bytes), bytes: bytes.byteLength };
   const spec: ModelSpec = { ...model, number: 1, version: "1", file };
-  const outcome = await new Promise((done) => engine.load({ spec, bytes }, done));
+  return { spec, outcome: await new Promise((done) => engine.load({ spec, bytes }, done)) };
+}
+async function loaded(model: DesiredModel, bytes: Uint8Array): Promise<ModelSpec> {
+  const { spec, outcome } = await load(model, bytes);
   expect(outcome).toMatchObject({ kind: "loaded" });
   return spec;
 }
@@ -149,4 +152,34 @@ test("families are found among many models by what they take and begin with", ()
   expect(likelyFamilies(all).map((group) => group.map(({ model }) => model.name).sort())).toEqual([
     ["head-3", "head-5", "head-9"],
   ]);
+});
+
+test("a family of models that see the padding is refused at load, and names the first of them", async () => {
+  const { node, value, DataType, modelBytes } = onnxGraph;
+  const headed = (op: string): Uint8Array =>
+    modelBytes({
+      name: "mean",
+      inputs: [value("x", DataType.FLOAT, ["batch", "L", 4])],
+      outputs: [value("y", DataType.FLOAT, ["batch", 4])],
+      nodes: [
+        node("Exp", ["x"], ["a"]),
+        node("ReduceMean", ["a"], ["b"], { axes: [1n], keepdims: 0n }),
+        node(op, ["b"], ["y"]),
+      ],
+      initializers: [],
+    });
+  for (const L of [
+    { mode: "pad", max: 8, mixed: true },
+    { sizes: [4, 8], mixed: true },
+  ] as const) {
+    const members = ["Relu", "Tanh"].map((op) => memberOf(op.toLowerCase(), headed(op), { axes: { L } }));
+    const { model, bytes } = await makeFamily({ name: "means", members });
+    await loaded(model, bytes);
+    const { mixed: _, ...unjudged } = model.axes["L"]!;
+    const { outcome } = await load({ ...model, axes: { L: unjudged } }, bytes);
+    expect(outcome).toMatchObject({
+      kind: "failed",
+      reason: expect.stringMatching(/relu: padding changes what it answers: a row of L 4 padded to 8/),
+    });
+  }
 });

@@ -215,3 +215,15 @@ test("a model that sees the padding is refused at load, with what to write, unle
   expect(await outcomeOf(false)).toMatchObject({ kind: "loaded" });
   expect(await outcomeOf(true)).toMatchObject({ kind: "loaded" });
 });
+
+test("the same holds for an axis in mode bucket: padding of 0 masks itself there, padding of 3 is refused", async () => {
+  const bytes = generateMaskedAttention();
+  const outcomeOf = async (more: { pad_value: number; mixed?: true }): Promise<LoadOutcome> => {
+    const config = { name: "bucketed", slo: "1s", axes: { L: { sizes: [64, 128], ...more } } };
+    const spec = completeSpec(draftModel(config, describeModel(bytes)), { number: 1, object: "bucketed" });
+    return new Promise((done) => engine.load({ spec, bytes }, done));
+  };
+  expect(await outcomeOf({ pad_value: 0 })).toMatchObject({ kind: "loaded" });
+  expect(JSON.stringify(await outcomeOf({ pad_value: 3 }))).toMatch(/a row of L 64 padded to 128 differs by/);
+  expect(await outcomeOf({ pad_value: 3, mixed: true })).toMatchObject({ kind: "loaded" });
+});

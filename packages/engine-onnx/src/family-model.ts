@@ -20,6 +20,7 @@ import {
 import type ort from "onnxruntime-node";
 import { relativeDifference } from "./comparison.ts";
 import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
+import { paddingDifference } from "./padding-check.ts";
 import { type SessionSettings, differenceMax } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
 import { cutBack, filledUp } from "./run-sizes.ts";
@@ -60,7 +61,8 @@ export class FamilyModel {
   }
 
   /**
-   * Checks the file, makes a session of each part. On another provider than the CPU it compares outputs with the CPU's.
+   * Checks the file, makes a session of each part, looks whether padding changes results. On another provider than the
+   * CPU it compares outputs with the CPU's.
    * @throws {LoadRefusal}
    */
   static async load(options: {
@@ -72,9 +74,9 @@ export class FamilyModel {
     checkSha256(spec, bytes);
     if (spec.family?.prefix === undefined) throw new LoadRefusal("the spec of a family says nothing of its prefix");
     const model = await FamilyModel.#create(spec, bytes, settings);
-    if (settings.provider === "cpu") return model;
     try {
-      await model.#compareWithCpu(bytes, settings);
+      await model.#checkPadding();
+      if (settings.provider !== "cpu") await model.#compareWithCpu(bytes, settings);
     } catch (error) {
       await model.release();
       throw error;
@@ -185,6 +187,29 @@ export class FamilyModel {
       into.groups.push({ variant: index, rows: places.map((place) => part.rows[place]!), outputs });
     });
     for (const { row, reason } of failed) into.failedRows.push({ row: part.rows[row]!, reason });
+  }
+
+  /** Each variant by itself: the part that padding changes may be its own. */
+  async #checkPadding(): Promise<void> {
+    for (const [index, { view }] of this.#variants.entries()) {
+      const problem = await paddingDifference(view, (inputs) => this.#outputsOfRow(index, inputs));
+      if (problem !== undefined) throw new LoadRefusal(`${view.name}: ${problem}`);
+    }
+  }
+
+  /** Outputs of one row of a variant, whatever its shape. */
+  async #outputsOfRow(index: number, inputs: readonly Tensor[]): Promise<readonly Tensor[]> {
+    const given = new Map(
+      fedInputs(this.#variants[index]!.view).map(({ name, dims }, i) => {
+        return [name, { tensor: inputs[i]!, axis: dims.indexOf(BATCH_AXIS) }] as const;
+      }),
+    );
+    const cut = await this.#runPrefix(given, 1);
+    const groups: RowGroup[] = [];
+    const failedRows: { row: number; reason: string }[] = [];
+    await this.#runVariant(index, { rows: [0], own: [0], given, cut }, { groups, failedRows });
+    if (failedRows.length > 0) throw new Error(failedRows[0]!.reason);
+    return groups[0]!.outputs;
   }
 
   async #compareWithCpu(bytes: Uint8Array, settings: SessionSettings): Promise<void> {

@@ -50,3 +50,26 @@ test("an answer that is no number for a padded row is called so", async () => {
     output(new Float32Array(x!.dims[1]!).fill(x!.dims[1]! > 4 ? Number.NaN : 1));
   expect(await paddingDifference(specOf({ A: {} }, ["A"]), broken)).toMatch(/differs by a value that is no number/);
 });
+
+/** The same with an axis in mode `bucket`, which each request is padded along to the next size. */
+const bucketed = (axis: object, outputDims: readonly string[]): ModelSpec => ({
+  ...specOf({ A: { mode: "bucket", padValue: 0, ...axis } }, outputDims),
+  buckets: [{ A: 4 }, { A: 8 }],
+});
+
+test("a mean over a bucketed axis is found, with one size and with several, but not what its operator accepts", async () => {
+  const found = await paddingDifference(bucketed({ sizes: [4, 8] }, ["one"]), meanOfFirst);
+  expect(found).toMatch(/a row of A 4 padded to 8 differs by .* % .*axes\.A in config\.yaml: `mixed: true`/);
+  expect(await paddingDifference(bucketed({ sizes: [8] }, ["one"]), meanOfFirst)).toMatch(/A 4 padded to 8/);
+  expect(await paddingDifference(bucketed({ sizes: [4, 8], mixed: true }, ["one"]), meanOfFirst)).toBeUndefined();
+});
+
+test("a model that looks at each place of a bucketed axis alone isn't refused, whatever the padding holds", async () => {
+  const doubled = async ([x]: readonly Tensor[]) => output(floats(x!).map((value) => 2 * value));
+  expect(await paddingDifference(bucketed({ sizes: [4, 8], padValue: 9 }, ["A"]), doubled)).toBeUndefined();
+});
+
+test("rows that may not be mixed are still padded along a bucketed axis, which is tried", async () => {
+  const both = specOf({ A: { mode: "bucket", sizes: [4, 8] }, B: { mixed: false } }, ["B"]);
+  expect(await paddingDifference({ ...both, buckets: [{ A: 4 }, { A: 8 }] }, meanOfFirst)).toMatch(/a row of A 4/);
+});

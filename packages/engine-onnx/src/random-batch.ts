@@ -17,8 +17,8 @@ export interface RandomBatchOptions {
   readonly bucket: number;
   readonly batchSize: number;
   readonly seed: number;
-  /** Lengths of the padded axes; their typical ones when left out. */
-  readonly lengths?: readonly number[];
+  /** Size of each named axis; when left out, the bucket's and the typical lengths of padded axes. */
+  readonly sizes?: Readonly<Record<string, number>>;
 }
 
 /**
@@ -29,10 +29,9 @@ export interface RandomBatchOptions {
  */
 export function randomBatch(
   spec: ModelSpec,
-  { bucket, batchSize, seed, lengths = typicalLengths(spec) }: RandomBatchOptions,
+  { bucket, batchSize, seed, sizes = sizesOfRow(spec, bucket, typicalLengths(spec)) }: RandomBatchOptions,
 ): EngineBatch {
   const prng = new Prng(seed);
-  const sizes = sizesOfRow(spec, bucket, lengths);
   const dimsOf = (tensor: TensorSpec): number[] =>
     tensor.dims.map((dim) => (dim === BATCH_AXIS ? batchSize : typeof dim === "number" ? dim : (sizes[dim] ?? 1)));
   const inputs = spec.inputs.map((tensor) =>

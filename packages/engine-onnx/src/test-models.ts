@@ -60,6 +60,6 @@ export const ocrRec = (): EngineModel =>
       name: "ocr-rec",
       inputs: [{ name: "x", type: "FP32", dims: ["batch", 3, 48, "W"] }],
       outputs: [{ name: "softmax_11.tmp_0", type: "FP32", dims: ["batch", "T", 6625] }],
-      axes: { W: { mode: "bucket", sizes: [80, 160], padValue: 0 } },
+      axes: { W: { mode: "bucket", sizes: [80, 160], padValue: 0, mixed: true } },
     },
   );

@@ -60,6 +60,7 @@ test("what is said of an axis must fit: the refusal names the key", () => {
     "'ids' is INT64, which can't be padded with 0.5",
   );
   expect(refusal({ axes: { L: { sizes: [8], mask: "mask" } } })).toContain("axes.L.mask: only of an axis in mode pad");
+  expect(refusal({ axes: { L: { sizes: [8], mixed: false } } })).toContain("axes.L.mixed: false only of an axis in");
   expect(refusal({ axes: { L: { ...pad, mixed: false } }, max_batch_size: 17 })).toContain("at most 16");
 });
 

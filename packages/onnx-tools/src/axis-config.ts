@@ -19,9 +19,8 @@ export interface AxisConfig {
   /** Mode `pad`: the length to measure and warm up with; by default `max`. */
   readonly typical?: number;
   /**
-   * Mode `pad`: false if padding changes the model's results. Rows then run together only if their lengths round up to
-   * the same multiple. Left out, an executor tries it when it loads the model, and refuses one that padding changes;
-   * true skips that.
+   * Left out, an executor tries padding when it loads the model, and refuses one whose results it changes; true skips
+   * that. Mode `pad` also knows false: rows run together only if their lengths round up to the same multiple.
    */
   readonly mixed?: boolean;
   /**
@@ -89,9 +88,12 @@ function bucketAxis(axis: string, given: AxisConfig, fail: Fail): AxisSpec {
   const sizes = [...new Set(given.sizes)].sort((a, b) => a - b);
   if (sizes.length === 0 || !sizes.every(isSize)) fail(`axes.${axis}.sizes: whole numbers above zero are expected`);
   if (typeof given.pad_value === "object") fail(`axes.${axis}.pad_value: one number, for all inputs`);
-  for (const key of ["max", "multiple", "typical", "mixed", "mask", "lengths"] as const)
+  for (const key of ["max", "multiple", "typical", "mask", "lengths"] as const)
     if (given[key] !== undefined) fail(`axes.${axis}.${key}: only of an axis in mode pad`);
-  return { mode: "bucket", sizes, padValue: given.pad_value ?? 0 };
+  const { mixed } = given;
+  if (mixed === false)
+    fail(`axes.${axis}.mixed: false only of an axis in mode pad; write mode: pad and max to keep rows from padding`);
+  return { mode: "bucket", sizes, padValue: given.pad_value ?? 0, ...(mixed === true && { mixed }) };
 }
 
 function paddedAxis(

@@ -28,9 +28,9 @@ export const AxisSpec = schema.also(
     /** `pad`: the length to measure and warm up with; the longest when left out. */
     typical: schema.optional(size),
     /**
-     * `pad`: false where padding changes the model's results (attention over the whole width, a mean over it). Rows of
-     * a batch then run together only if their lengths round up to the same multiple, so that each gets the result it
-     * gets alone. True where the operator accepts whatever padding changes; left out, engines try it at load.
+     * True where the operator accepts whatever padding changes; left out, engines try it at load. `pad`: false where
+     * padding changes the model's results (attention over the whole width, a mean over it). Rows of a batch then run
+     * together only if their lengths round up to the same multiple, so that each gets the result it gets alone.
      */
     mixed: schema.optional(schema.flag),
   }),

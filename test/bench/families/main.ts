@@ -50,7 +50,7 @@ const WORKLOADS: readonly Workload[] = [
   {
     name: "rec",
     sloMs: 400,
-    config: { ...demoModel("ocr-rec").config, max_batch_size: 16, axes: { W: { sizes: [80] } } },
+    config: { ...demoModel("ocr-rec").config, max_batch_size: 16, axes: { W: { sizes: [80], mixed: true } } },
     original: () => new Uint8Array(readFileSync(demoModelPath(demoModel("ocr-rec"), { cacheDir: folder }))),
   },
 ];

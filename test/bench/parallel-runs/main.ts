@@ -101,7 +101,7 @@ function filesOf(set: string): { readonly name: string; readonly bytes: Uint8Arr
   const demo = (name: string, width: number) => ({
     name,
     bytes: new Uint8Array(readFileSync(demoModelPath(demoModel(name), { cacheDir: folder }))),
-    config: { ...demoModel(name).config, axes: { W: { sizes: [width] } } },
+    config: { ...demoModel(name).config, axes: { W: { sizes: [width], mixed: true } } },
   });
   const small = { name: "mlp-small", bytes: generateMlp({ seed: 9, widths: [256, 1024, 1024, 128] }) };
   return [mlp(1), small, demo("ocr-rec", 80), demo("ocr-rec", 160)].map((file, i) => ({
