@@ -42,3 +42,9 @@ test("no cell of a reference is without its text, and every row of errors, keys 
     for (const row of rows) expect(row.split(" | ").at(-1), row).not.toBe(" |");
   }
 });
+
+test("no paragraph of a reference is longer than 400 characters", () => {
+  const paragraphs = Object.values(pages).flatMap((page) => page.split("\n").filter((line) => /^[^|<#\s-]/.test(line)));
+  expect(paragraphs.length).toBeGreaterThan(10);
+  for (const paragraph of paragraphs) expect(paragraph.length, paragraph).toBeLessThanOrEqual(400);
+});
