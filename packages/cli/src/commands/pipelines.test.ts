@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { micros } from "@tutti/units";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { dividedBy, fanOutsOf, renderPipelines } from "./pipelines.ts";
-import { checkPipelines, functionsOf, readPipelines } from "@tutti/host/pipelines";
+import { dividedBy, fanOutsOf, pipelines, renderPipelines } from "./pipelines.ts";
+import { checkPipelines, loadPipelines, readPipelines } from "@tutti/host/pipelines";
 
 let folder: string;
 beforeEach(() => {
@@ -23,7 +23,6 @@ test("every *.yaml file of a folder declares a pipeline; what else lies there is
   writeFileSync(join(folder, "f.ts"), "not yaml: [");
   const specs = await readPipelines(folder);
   expect(specs.map(({ name }) => name)).toEqual(["first", "second"]);
-  expect(functionsOf(specs)).toEqual(["./f.ts#f", "./f.ts#g"]);
 });
 
 test("what can't be read ends with its file and what to do", async () => {
@@ -38,8 +37,26 @@ test("what can't be read ends with its file and what to do", async () => {
   await expect(readPipelines(folder)).rejects.toThrow('two pipelines are called "same"');
 });
 
+test("every function that doesn't exist is named with its file and line, to the command and to tutti up alike", async () => {
+  write("x.yaml", "one");
+  const file = join(folder, "x.yaml");
+  const nowhere = `${file}:4: before of stage a: there is no ./f.ts\n${file}:6: finish: there is no ./f.ts\n${file}:5: before of stage b: there is no ./f.ts`;
+  await expect(pipelines(folder, {})).rejects.toMatchObject({ message: nowhere, exitCode: 1 });
+  await expect(checkPipelines(folder, [])).rejects.toThrow(nowhere);
+  writeFileSync(join(folder, "f.ts"), "export const f = () => ({});");
+  const one = `${file}:5: before of stage b: ./f.ts exports no function g: export function g(step) { … }`;
+  await expect(pipelines(folder, {})).rejects.toMatchObject({ message: one, exitCode: 1 });
+  await expect(checkPipelines(folder, [])).rejects.toThrow(one);
+  await expect(loadPipelines(folder)).rejects.toThrow(one);
+  writeFileSync(join(folder, "f.ts"), "export const f = (;");
+  await expect(checkPipelines(folder, [])).rejects.toThrow(
+    /x\.yaml:4: before of stage a: \.\/f\.ts can't be loaded: .+/,
+  );
+});
+
 test("a pipeline may not be called like a model", async () => {
   write("x.yaml", "one");
+  writeFileSync(join(folder, "f.ts"), "export const f = () => ({});\nexport const g = f;");
   await checkPipelines(folder, ["two"]);
   await checkPipelines(undefined, ["one"]);
   await expect(checkPipelines(folder, ["one"])).rejects.toThrow('a pipeline and a model are both called "one"');

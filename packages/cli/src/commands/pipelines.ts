@@ -4,18 +4,21 @@ import type { ProfilePoints } from "@tutti/protocol";
 import { formatDuration, micros } from "@tutti/units";
 import { usageError, renderTable } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
-import { readPipelines } from "@tutti/host/pipelines";
+import { checkedPipelines } from "@tutti/host/pipelines";
 
 const HEADINGS = ["pipeline", "SLO", "split", "stage", "model", "requests", "until", "l(1)"];
 
-/** `tutti pipelines <folder>`: lists the declared pipelines, and how each SLO is divided by the cluster's profiles. */
-export function pipelines(
+/**
+ * `tutti pipelines <folder>`: lists the declared pipelines, and how each SLO is divided by the cluster's profiles. A
+ * declaration that an ingress would refuse is refused before the cluster is asked.
+ */
+export async function pipelines(
   folder: string,
   options: ClusterOptions & { readonly json?: boolean; readonly fanOut?: readonly string[] },
 ): Promise<void> {
   const fanOuts = fanOutsOf(options.fanOut ?? []);
+  const specs = await checkedPipelines(folder);
   return withCluster({ ...options, name: "tutti-pipelines" }, async (nats) => {
-    const specs = await readPipelines(folder);
     const listed = await new ModelRegistry(nats.store).list();
     const profiles = new Map(listed.map(({ spec, status }) => [spec.name, status?.profiles[0] ?? []]));
     const all = specs.map((spec) => dividedBy(spec, profiles, fanOuts));

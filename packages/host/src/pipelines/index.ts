@@ -1,2 +1,3 @@
 /** Reads pipelines for an ingress; other roles don't load this module. */
-export { checkPipelines, functionsOf, readPipelines } from "./pipeline-files.ts";
+export { checkPipelines, checkedPipelines, loadPipelines } from "./loaded-pipelines.ts";
+export { readPipelines } from "./pipeline-files.ts";

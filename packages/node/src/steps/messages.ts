@@ -11,9 +11,14 @@ export interface ToWorker {
   readonly id: number;
   readonly call: StepCall;
 }
+/** A function that can't be loaded. */
+export interface StepProblem {
+  readonly function: string;
+  readonly text: string;
+}
 /** A reply of a worker. Errors cross threads by code and text: a class does not survive the transfer. */
 export type FromWorker =
   | { readonly id: number; readonly outcome: StepOutcome }
   | { readonly id: number; readonly code: ErrorCode; readonly text: string }
   | { readonly loaded: true }
-  | { readonly loaded: false; readonly text: string };
+  | { readonly loaded: false; readonly problems: readonly StepProblem[] };

@@ -1,12 +1,12 @@
 /** The thread that runs functions of pipelines: one call after the other. */
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import { deserialize, serialize } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
 import { TuttiError } from "@tutti/protocol";
 import { type StepCall, type StepInput, type StepOutcome, readCall, readResult, stepError } from "@tutti/ports/steps";
-import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+import type { FromWorker, StepProblem, ToWorker, WorkerStart } from "./messages.ts";
 
 type Step = (step: StepInput) => unknown;
 
@@ -15,14 +15,17 @@ const { folder, functions } = workerData as WorkerStart;
 const loaded = new Map<string, Step>();
 const send = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer);
 
-/** Loads one function. @throws an error that names the missing module or function, and the remedy */
+/** Loads one function. @throws {Error} names the missing module or function, and the remedy */
 async function load(reference: string): Promise<Step> {
   const [path = "", name = ""] = reference.split("#");
   const root = realpathSync(folder);
+  if (!existsSync(join(root, path))) throw new Error(`there is no ${path}`);
   const file = realpathSync(join(root, path));
   if (!file.startsWith(root + sep))
     throw new Error(`${path} lies outside of ${folder}: modules are only loaded from there`);
-  const module = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
+  const module = (await import(pathToFileURL(file).href).catch((error: unknown) => {
+    throw new Error(`${path} can't be loaded: ${textOf(error)}`);
+  })) as Record<string, unknown>;
   const found = module[name];
   if (typeof found !== "function")
     throw new Error(`${path} exports no function ${name}: export function ${name}(step) { … }`);
@@ -42,6 +45,8 @@ async function run(call: StepCall): Promise<StepOutcome> {
   return { ...rest, keep: { value, bytes: value.byteLength } };
 }
 
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 port.on("message", ({ id, call }: ToWorker) => {
   void run(call).then(
     (outcome) => send({ id, outcome }),
@@ -52,9 +57,11 @@ port.on("message", ({ id, call }: ToWorker) => {
   );
 });
 
-try {
-  for (const reference of functions) loaded.set(reference, await load(reference));
-  send({ loaded: true });
-} catch (error) {
-  send({ loaded: false, text: error instanceof Error ? error.message : String(error) });
-}
+const problems: StepProblem[] = [];
+for (const reference of functions)
+  try {
+    loaded.set(reference, await load(reference));
+  } catch (error) {
+    problems.push({ function: reference, text: textOf(error) });
+  }
+send(problems.length === 0 ? { loaded: true } : { loaded: false, problems });

@@ -92,7 +92,9 @@ test("what can't be loaded is told at start, with what to do; nothing outside of
   const start = (functions: string[], where = folder) =>
     WorkerSteps.start({ folder: where, functions, threads: 1 }).then((one) => one.close());
   await expect(start(["./steps.ts#nothing"])).rejects.toThrow("./steps.ts exports no function nothing");
-  await expect(start(["./missing.ts#f"])).rejects.toThrow(/missing\.ts/);
+  await expect(start(["./missing.ts#f", "./steps.ts#twice", "./steps.ts#nothing"])).rejects.toMatchObject({
+    problems: [{ function: "./missing.ts#f", text: "there is no ./missing.ts" }, { function: "./steps.ts#nothing" }],
+  });
   await expect(start(["./linked.mjs#f"], inside)).rejects.toThrow("modules are only loaded from there");
 });
 

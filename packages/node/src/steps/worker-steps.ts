@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import { FairQueue } from "@tutti/collections";
 import { TuttiError } from "@tutti/protocol";
 import type { StepCall, StepOutcome, Steps } from "@tutti/ports/steps";
-import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+import type { FromWorker, StepProblem, ToWorker, WorkerStart } from "./messages.ts";
 
 /** Calls that wait for a thread; beyond, OVERLOADED. */
 export const STEPS_WAITING_MAX = 256;
@@ -12,6 +12,7 @@ const CALL_MS_MAX = 10_000;
 const RESTART_MS = 1_000;
 /** Time limit for loading modules, which may bring whole libraries. */
 const LOAD_MS = 60_000;
+const UNLOADABLE = "the functions of pipelines can't be loaded";
 
 export interface WorkerStepsOptions {
   /** The operator's folder: the only place that modules are loaded from. */
@@ -22,6 +23,17 @@ export interface WorkerStepsOptions {
   readonly threads?: number;
   readonly callMsMax?: number;
   readonly waitingMax?: number;
+}
+
+/** Declared functions that can't be loaded: all of them, each with what to do. */
+export class StepsMissingError extends TuttiError {
+  readonly problems: readonly StepProblem[];
+
+  constructor(problems: readonly StepProblem[]) {
+    const texts = problems.map(({ text }) => text).join("; ");
+    super("TUTTI_INVALID_INPUT", `${UNLOADABLE}: ${texts}`);
+    this.problems = problems;
+  }
 }
 
 type Done = (outcome: StepOutcome | TuttiError) => void;
@@ -48,7 +60,10 @@ export class WorkerSteps implements Steps {
     this.#threads = Array.from({ length: count }, () => new StepThread(options, () => this.#next()));
   }
 
-  /** @throws {TuttiError} INVALID_INPUT: a declared module or function can't be loaded */
+  /**
+   * @throws {StepsMissingError} a declared module or function can't be loaded
+   * @throws {TuttiError} INVALID_INPUT: loading takes too long, or ends the thread
+   */
   static async start(options: WorkerStepsOptions): Promise<WorkerSteps> {
     const steps = new WorkerSteps(options);
     try {
@@ -119,15 +134,15 @@ class StepThread {
     return new Promise((resolve, reject) => {
       const worker = new Worker(new URL("./step-worker.ts", import.meta.url), { name: "pipeline", workerData });
       this.#worker = worker;
-      const fail = (text: string): void => {
+      const fail = (text: string, error = new TuttiError("TUTTI_INVALID_INPUT", `${UNLOADABLE}: ${text}`)): void => {
         clearTimeout(loading);
-        reject(new TuttiError("TUTTI_INVALID_INPUT", `the functions of pipelines can't be loaded: ${text}`));
+        reject(error);
         this.#lost(worker, text);
       };
       const loading = setTimeout(() => fail(`loading takes longer than ${LOAD_MS / 1000} s`), LOAD_MS);
       worker.on("message", (message: FromWorker) => {
         if ("id" in message) return this.#onAnswer(message);
-        if (!message.loaded) return fail(message.text);
+        if (!message.loaded) return fail("its functions are missing", new StepsMissingError(message.problems));
         clearTimeout(loading);
         this.#isLoaded = true;
         resolve();

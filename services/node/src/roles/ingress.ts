@@ -1,15 +1,11 @@
 import { type ServedPipelines, createIngress } from "@tutti/ingress";
-import { functionsOf, readPipelines } from "@tutti/host/pipelines";
+import { loadPipelines } from "@tutti/host/pipelines";
 import { WARMUP_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from "@tutti/host/role";
 import { WorkerDecoder } from "@tutti/node/decode";
-import { WorkerSteps } from "@tutti/node/steps";
 
 /** Loads the pipelines and their functions before the ingress serves: an error in them fails the start. */
-async function servedPipelines(folder: string | undefined): Promise<{ readonly pipelines?: ServedPipelines }> {
-  if (folder === undefined) return {};
-  const specs = await readPipelines(folder);
-  return { pipelines: { specs, steps: await WorkerSteps.start({ folder, functions: functionsOf(specs) }) } };
-}
+const servedPipelines = async (folder: string | undefined): Promise<{ readonly pipelines?: ServedPipelines }> =>
+  folder === undefined ? {} : { pipelines: await loadPipelines(folder) };
 
 export const start: StartRole = async (context, ready) => {
   const { ports, config, options } = context;
