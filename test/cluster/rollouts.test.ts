@@ -265,8 +265,12 @@ test("a shadow runs copies on idle time: nobody is sent its answers, and the one
   expect(figures["shadowDifferenceMost"]).toBe(10);
   // Shadow requests appear in no figures of requests.
   expect(scene.figures.get("ingress/m/2")?.["offered"] ?? 0).toBe(0);
-  // The same wrong answers stop a growing share of the version.
+  // The same wrong answers stop a growing share of the version only where that was asked for.
   const ramp = { over: seconds(40), badMax: 0.01, mismatchMax: 0 };
+  await scene.change(scene.routes.setShare("m", { version: "2", percent: 50, ramp: { ...ramp, mismatchMax: 1 } }));
+  for (let second = 0; second < 20; second++) scene.load(seconds(1), 60);
+  expect(await scene.percent()).toBeGreaterThan(2);
+  await scene.change(scene.routes.setShare("m", { version: "2", percent: 0 }));
   await scene.change(scene.routes.setShare("m", { version: "2", percent: 100, ramp }));
   for (let second = 0; second < 20 && (await scene.percent()) > 0; second++) scene.load(seconds(1), 60);
   expect(stateOf((await scene.change(scene.routes.get("m")))!).why).toMatch(/of \d+ compared answers differ/);

@@ -52,7 +52,7 @@ const RouteRamp = schema.also(
     steppedAt: schema.moment,
     /** Largest fraction of the version's requests that may be refused or late; beyond it, everything goes back. */
     badMax: schema.between(0, 1),
-    /** Largest fraction of the compared answers that may differ, if the version is also the shadow. */
+    /** Largest fraction of the compared answers that may differ, if the version is also the shadow; 1: any. */
     mismatchMax: schema.between(0, 1),
   }),
   ({ step, steps }) => step < steps.length,

@@ -8,7 +8,8 @@ export interface RolloutCommandOptions extends ClusterOptions {
   readonly percent?: string;
   readonly over?: string;
   readonly maxBad: string;
-  readonly maxMismatch: string;
+  /** Absent: answers that differ from the shadow's are told only. */
+  readonly maxMismatch?: string;
   readonly detach?: boolean;
   readonly default?: string;
   readonly shadow?: string;
@@ -49,6 +50,7 @@ export function orderOf(model: string | undefined, options: RolloutCommandOption
     throw usageError(`${model}: name the model, and the version with --to`);
   if (model === undefined && given.length > 0) throw usageError(`${given[0]}: of which model?`);
   if (options.over !== undefined && to === undefined) throw usageError("--over needs --to");
+  if (options.maxMismatch !== undefined && options.over === undefined) throw usageError("--max-mismatch needs --over");
   if (options.tolerance !== undefined && shadow === undefined) throw usageError("--tolerance needs --shadow");
   if (options.percent !== undefined && to === undefined && shadow === undefined)
     throw usageError("--percent needs --to or --shadow");
@@ -71,7 +73,7 @@ function shareOf(version: string, options: RolloutCommandOptions): RolloutOrder 
   const over = parseDuration(options.over);
   if (over === undefined || over === 0) throw usageError(`--over ${options.over}: a duration such as 60s or 10m`);
   const badMax = percentOf("--max-bad", options.maxBad) / 100;
-  const mismatchMax = percentOf("--max-mismatch", options.maxMismatch) / 100;
+  const mismatchMax = percentOf("--max-mismatch", options.maxMismatch ?? "100") / 100;
   return { kind: "share", version, percent, ramp: { over, badMax, mismatchMax } };
 }
 

@@ -1,5 +1,5 @@
 import type { ListedModel } from "@tutti/client/registries";
-import { type Route, percentOf, publicNameOf, stateOf, versionsOf } from "@tutti/protocol";
+import { type Route, type RouteState, percentOf, publicNameOf, stateOf, versionsOf } from "@tutti/protocol";
 import { formatDuration, micros } from "@tutti/units";
 import { renderTable } from "../table.ts";
 import type { RolloutReport, ShadowReport } from "./rollout-report.ts";
@@ -21,13 +21,19 @@ export function renderRollout(report: RolloutReport): string {
   const lines = [renderTable(HEADINGS, rows)];
   if (ramp !== undefined)
     lines.push(
-      `Version ${ramp.version} grows from ${ramp.percent} % to ${ramp.goal} % within ${durationText(ramp.overUs)}; back at more than ${percentText(ramp.badMax)} bad or ${percentText(ramp.mismatchMax)} different.`,
+      `Version ${ramp.version} grows from ${ramp.percent} % to ${ramp.goal} % within ${durationText(ramp.overUs)}; back at more than ${percentText(ramp.badMax)} bad${ramp.mismatchMax < 1 ? ` or ${percentText(ramp.mismatchMax)} different` : ""}.`,
     );
   if (shadow !== undefined) lines.push(shadowLine(shadow));
   lines.push(...advice.map((text) => `Advice: ${text}.`));
   const last = history.at(-1);
   if (last !== undefined) lines.push(`Since ${new Date(last.at / 1_000).toISOString()}, by ${last.by}: ${last.why}`);
   return lines.join("\n");
+}
+
+/** Said where a rollout begins while its version is the shadow too, for its differences could be taken for a limit. */
+export function shadowNote({ ramp, shadow }: Pick<RouteState, "ramp" | "shadow">): string {
+  if (ramp === undefined || shadow?.version !== ramp.version || ramp.mismatchMax < 1) return "";
+  return `version ${ramp.version} is the shadow too: answers that differ don't turn the rollout back, which --max-mismatch 0% would\n`;
 }
 
 function shadowLine({

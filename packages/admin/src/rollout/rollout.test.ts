@@ -6,9 +6,9 @@ import { CommandError } from "../failure.ts";
 import { ClusterView } from "../operator/cluster-view.ts";
 import { type RolloutCommandOptions, orderOf } from "./rollout-options.ts";
 import { rolloutOf } from "./rollout-report.ts";
-import { renderRollout, routeLines } from "./rollout-text.ts";
+import { renderRollout, routeLines, shadowNote } from "./rollout-text.ts";
 
-const DEFAULTS: RolloutCommandOptions = { maxBad: "1%", maxMismatch: "0%", wait: "2.5" };
+const DEFAULTS: RolloutCommandOptions = { maxBad: "1%", wait: "2.5" };
 const order = (options: Partial<RolloutCommandOptions>, model: string | undefined = "mlp"): unknown => {
   try {
     return orderOf(model, { ...DEFAULTS, ...options });
@@ -24,6 +24,8 @@ test("options become one order, percentages with or without their sign", () => {
     ...{ kind: "share", version: "2", percent: 0.5 },
     ramp: { over: 60_000_000, badMax: 0.02, mismatchMax: 0.001 },
   });
+  // Differences turn nothing back unless that is asked for.
+  expect(order({ to: "2", percent: "50", over: "60s" })).toMatchObject({ ramp: { badMax: 0.01, mismatchMax: 1 } });
   expect(order({ default: "2" })).toEqual({ kind: "default", version: "2" });
   expect(order({ shadow: "2" })).toEqual({ kind: "shadow", version: "2", percent: 100 });
   expect(order({ shadow: "2", percent: "5", tolerance: "1e-3" })).toEqual({
@@ -42,6 +44,7 @@ test("an order that makes no sense is refused by its flag", () => {
   expect(order({ to: "2" })).toContain("--to 2 needs --percent");
   expect(order({ percent: "5" })).toContain("--percent needs --to or --shadow");
   expect(order({ over: "60s" })).toContain("--over needs --to");
+  expect(order({ to: "2", percent: "5", maxMismatch: "1%" })).toContain("--max-mismatch needs --over");
   expect(order({ tolerance: "1" })).toContain("--tolerance needs --shadow");
   expect(order({ back: true, clear: true })).toContain("--back and --clear: one at a time");
   expect(order({ to: "2", percent: "10" }, "mlp/2")).toContain("name the model");
@@ -171,7 +174,16 @@ test("what the planner took back is in the status, with its reason", () => {
   expect(routeLines([route(state({ ramp, shadow: { version: "2", percent: 5 } }))], MODELS)).toEqual([
     "mlp: 90 % to version 1, 10 % to version 2; growing to 100 %; version 2 shadows 5 %",
   ]);
-  expect(renderRollout(rolloutOf("mlp", MODELS, route(state({ ramp })), heard()))).toContain(
-    "Version 2 grows from 10 % to 100 % within 60 s",
+  const linesOf = (mismatchMax: number): string =>
+    renderRollout(rolloutOf("mlp", MODELS, route(state({ ramp: { ...ramp, mismatchMax } })), heard()));
+  expect(linesOf(0)).toContain(
+    "Version 2 grows from 10 % to 100 % within 60 s; back at more than 1 % bad or 0 % different.",
   );
+  expect(linesOf(1)).toContain("back at more than 1 % bad.");
+  const told = { ...ramp, mismatchMax: 1 };
+  expect(shadowNote({ ramp: told, shadow: { version: "2", percent: 5 } })).toMatch(
+    /^version 2 is the shadow too: .+\n$/,
+  );
+  expect(shadowNote({ ramp, shadow: { version: "2", percent: 5 } })).toBe("");
+  expect(shadowNote({ ramp: told, shadow: { version: "3", percent: 5 } })).toBe("");
 });

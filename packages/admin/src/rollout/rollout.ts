@@ -8,7 +8,7 @@ import { CommandError, EXIT, usageError } from "../failure.ts";
 import { ClusterView } from "../operator/cluster-view.ts";
 import { type RolloutCommandOptions, type RolloutOrder, orderOf } from "./rollout-options.ts";
 import { type RolloutReport, rolloutOf } from "./rollout-report.ts";
-import { renderRollout } from "./rollout-text.ts";
+import { renderRollout, shadowNote } from "./rollout-text.ts";
 
 /** Polling period for a rollout in progress. */
 const LOOK_MS = 250;
@@ -30,6 +30,7 @@ export function rollout(model: string | undefined, options: RolloutCommandOption
     }
     const changed = await change(routes, model!, order);
     const isRamp = order.kind === "share" && order.ramp !== undefined;
+    if (isRamp && options.json !== true) process.stderr.write(shadowNote(stateOf(changed!)));
     if (isRamp && options.detach !== true) return follow(routes, changed!, options);
     return show(await reports(store, routes, new ClusterView(), model), options, model);
   });

@@ -5,7 +5,8 @@ const HELP = `
 Versions are loaded beside the first one with \`tutti load <file> --name mlp --version 2\`. Without options: what each version gets and makes of it.
 Requests go by their id (Nats-Msg-Id): the same id meets the same version, and a growing share moves ids one way. A version that can't be served has
 its share at the default. --over goes up step by step and comes back by itself (exit code 1) when the version does badly; the planner keeps it, so that
-this command may end before. --shadow runs copies on idle accelerators, compares the answers and sends none.`;
+this command may end before. --shadow runs copies on idle accelerators, compares the answers and sends none. Answers that differ are told, and turn a
+rollout back only with --max-mismatch.`;
 
 export function addRollout(program: Command, toCluster: (command: Command) => Command): void {
   toCluster(program.command("rollout [model]"))
@@ -16,8 +17,7 @@ export function addRollout(program: Command, toCluster: (command: Command) => Co
     .option("--max-bad <percent>", "with --over: how many of its requests may be refused or late", "1%")
     .option(
       "--max-mismatch <percent>",
-      "with --over: how many compared answers may differ, if it is the shadow too",
-      "0%",
+      "with --over: back too when more of the compared answers differ, if it is the shadow too (default: told only)",
     )
     .option("--detach", "with --over: don't wait for the end")
     .option("--default <version>", "the version that gets what no other has")
