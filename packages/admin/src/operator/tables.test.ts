@@ -62,12 +62,12 @@ function hearAll(): void {
     ];
     beat(1, "ingress");
     report(1, "ingress", {
-      figures: { held: 7, cpuUs: 250_000 * step, rssBytes: 5e7, messagesIn: 1_000 * step },
+      figures: { held: 7, cpuUs: 250_000 * step, rssBytes: 5e7, messagesIn: 1_000 * step, messagesOut: 0 },
       perThread,
     });
     beat(2, "batcher");
     const batcher = { thread: THREAD, name: "mlp", figures: { items: 90 * step, batches: 30 * step, queued: 4 } };
-    report(2, "batcher", { figures: { threads: 1, cpuUs: 500_000 * step }, perThread: [batcher] });
+    report(2, "batcher", { figures: { threads: 1, cpuUs: 500_000 * step, rssBytes: 4e6 }, perThread: [batcher] });
     beat(3, "ranker", { epoch: 12 });
     report(3, "ranker", {});
     beat(4, "executor", { gpus: [gpu(0), gpu(1, false)] });
@@ -136,7 +136,30 @@ test("top: actors by processor time, accelerators by busy share", () => {
   ]);
   expect(top.actors[1]).toMatchObject({ rssBytes: 5e7, messagesPerSecond: 1_000 });
   expect(top.accelerators.map(({ gpu: id }) => id)).toEqual([0, 1]);
-  expect(renderTop(top)).toMatch(/batcher +h +102 +50 % +0 MB/);
+  expect(renderTop(top)).toMatch(/batcher +h +102 +50 % +4 MB/);
+});
+
+test("top: a process's figures stand once, with its other actors below, whatever their order", () => {
+  const ofProcess = { cpuUs: 0, rssBytes: 1e8, lagP99Us: 2_000, lagMaxUs: 3_000, messagesIn: 0, messagesOut: 0 };
+  for (const step of [0, 1]) {
+    now = 1_000 * step;
+    for (const key of [5, 7, 8]) beat(key, "ranker", { pid: 9 });
+    report(5, "batcher", { figures: { threads: 1 } });
+    report(7, "ingress", { figures: { ...ofProcess, cpuUs: 100_000 * step } });
+    report(8, "ranker", {});
+    beat(6, "executor");
+    report(6, "executor", { figures: { ...ofProcess, cpuUs: 50_000 * step } });
+  }
+  const { actors } = topOf(view);
+  expect(actors.map(({ actor, cpu, rssBytes }) => [actor, cpu, rssBytes])).toEqual([
+    [actorToken(actorKey(7)), 0.1, 1e8],
+    [actorToken(actorKey(5)), undefined, undefined],
+    [actorToken(actorKey(8)), undefined, undefined],
+    [actorToken(actorKey(6)), 0.05, 1e8],
+  ]);
+  const lines = renderTop({ actors, accelerators: [] }).split("\n");
+  expect(lines[1]).toMatch(/ 9 +10 % +100 MB +2\.0 ms +3\.0 ms +0 +-$/);
+  expect(lines[2]).toMatch(/ h +9 *$/);
 });
 
 const agent = (...processes: AgentAnswered["processes"]): AgentAnswered => ({

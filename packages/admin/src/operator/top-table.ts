@@ -1,4 +1,4 @@
-/** `tutti top`: actors by processor time, and accelerators by busy share. */
+/** `tutti top`: processes by processor time, each with its actors, and accelerators by busy share. */
 import { type GpuId, actorToken } from "@tutti/units";
 import { renderTable } from "../table.ts";
 import { type ClusterView, type HeardActor, latestOf, rateOf } from "./cluster-view.ts";
@@ -8,12 +8,13 @@ export interface TopActor {
   readonly role: string;
   readonly host: string;
   readonly pid: number;
-  /** Cores; undefined until there are two reports. */
+  /** The figures of its process, if this is the actor that reports them; undefined for the process's other actors. */
+  readonly rssBytes: number | undefined;
+  /** Cores; undefined until there are two reports, too. */
   readonly cpu: number | undefined;
-  readonly rssBytes: number;
   /** Since the previous report. */
-  readonly lagP99Us: number;
-  readonly lagMaxUs: number;
+  readonly lagP99Us: number | undefined;
+  readonly lagMaxUs: number | undefined;
   readonly messagesPerSecond: number | undefined;
   readonly bytesPerSecond: number | undefined;
 }
@@ -38,15 +39,28 @@ export interface Top {
 
 export function topOf(view: ClusterView): Top {
   const heard = view.actors();
-  const actors = heard.map(topActor).sort((a, b) => (b.cpu ?? -1) - (a.cpu ?? -1) || b.rssBytes - a.rssBytes);
+  const processes = Map.groupBy(heard.map(topActor), ({ host, pid }) => `${host}/${pid}`);
+  const reporter = (actors: readonly TopActor[]): TopActor => actors.find(reportsProcess) ?? actors[0]!;
+  const actors = [...processes.values()]
+    .map((all) => all.sort((a, b) => Number(reportsProcess(b)) - Number(reportsProcess(a))))
+    .sort((a, b) => byUse(reporter(a), reporter(b)))
+    .flat();
   const accelerators = heard.flatMap(gpusOf).sort((a, b) => (b.busy ?? -1) - (a.busy ?? -1) || a.gpu - b.gpu);
   return { actors, accelerators };
 }
 
+/** A process's figures are reported once, by its first actor. */
+const reportsProcess = ({ rssBytes }: TopActor): boolean => rssBytes !== undefined;
+
+const byUse = (a: TopActor, b: TopActor): number =>
+  (b.cpu ?? -1) - (a.cpu ?? -1) || (b.rssBytes ?? 0) - (a.rssBytes ?? 0);
+
 function topActor(actor: HeardActor): TopActor {
   const figures = latestOf(actor)?.figures ?? {};
   const rate = (...names: string[]): number | undefined =>
-    rateOf(actor, (stats) => names.reduce((sum, name) => sum + (stats.figures[name] ?? 0), 0));
+    names.every((name) => figures[name] !== undefined)
+      ? rateOf(actor, (stats) => names.reduce((sum, name) => sum + (stats.figures[name] ?? 0), 0))
+      : undefined;
   const cpuUs = rate("cpuUs");
   return {
     actor: actorToken(actor.key),
@@ -54,9 +68,9 @@ function topActor(actor: HeardActor): TopActor {
     host: actor.beat.host,
     pid: actor.beat.pid,
     cpu: cpuUs === undefined ? undefined : cpuUs / 1e6,
-    rssBytes: figures["rssBytes"] ?? 0,
-    lagP99Us: figures["lagP99Us"] ?? 0,
-    lagMaxUs: figures["lagMaxUs"] ?? 0,
+    rssBytes: figures["rssBytes"],
+    lagP99Us: figures["lagP99Us"],
+    lagMaxUs: figures["lagMaxUs"],
     messagesPerSecond: rate("messagesIn", "messagesOut"),
     bytesPerSecond: rate("bytesIn", "bytesOut"),
   };
@@ -87,22 +101,25 @@ const ACCELERATORS_SHOWN = 16;
 export function renderTop({ actors, accelerators }: Top): string {
   const own = renderTable(
     ["actor", "role", "host", "pid", "CPU", "memory", "lag p99", "lag max", "msg/s", "MB/s"],
-    actors.map((row) => [
-      row.actor,
-      row.role,
-      row.host,
-      String(row.pid),
-      percent(row.cpu),
-      `${(row.rssBytes / 1e6).toFixed(0)} MB`,
-      milliseconds(row.lagP99Us),
-      milliseconds(row.lagMaxUs),
-      whole(row.messagesPerSecond),
-      row.bytesPerSecond === undefined ? "-" : (row.bytesPerSecond / 1e6).toFixed(1),
-    ]),
+    actors.map((row) => [row.actor, row.role, row.host, String(row.pid), ...processCells(row)]),
   );
   const shown = accelerators.slice(0, ACCELERATORS_SHOWN);
   const more = accelerators.length - shown.length;
   return [own, "", renderGpus(shown), ...(more > 0 ? [`${more} accelerators more, less busy`] : [])].join("\n");
+}
+
+/** Empty for an actor whose process's figures stand with another one. */
+function processCells(row: TopActor): string[] {
+  const { rssBytes, cpu, lagP99Us, lagMaxUs, messagesPerSecond, bytesPerSecond } = row;
+  if (rssBytes === undefined) return ["", "", "", "", "", ""];
+  return [
+    percent(cpu),
+    `${(rssBytes / 1e6).toFixed(0)} MB`,
+    milliseconds(lagP99Us ?? 0),
+    milliseconds(lagMaxUs ?? 0),
+    whole(messagesPerSecond),
+    bytesPerSecond === undefined ? "-" : (bytesPerSecond / 1e6).toFixed(1),
+  ];
 }
 
 export function renderGpus(gpus: readonly TopGpu[]): string {
