@@ -3,6 +3,7 @@ import type { ListedModel } from "@tutti/client/registries";
 import { modelsAsJson, renderModels } from "@tutti/admin/model-tables";
 import type { Reading } from "./status-board.ts";
 import { renderStatus } from "./status-line.ts";
+import { StatusLog } from "./status-log.ts";
 
 /** Child lines shown per second; all others are in the logs only. */
 const CHILD_LINES_MAX = 20;
@@ -24,6 +25,7 @@ export class Announcer {
   readonly #json: boolean;
   readonly #write: (line: string) => void;
   readonly #terminal: StatusTerminal | undefined;
+  readonly #statusLog = new StatusLog();
   /** The status that stands on the terminal's last line; empty: none. */
   #shown = "";
   #childLines = 0;
@@ -66,18 +68,23 @@ export class Announcer {
     else this.#write(`${renderModels(listed)}\nReady. Ctrl-C stops everything.`);
   }
 
+  /** Takes the status of each second: for programs a line, on a terminal in place, in a file where there is news. */
   status(reading: Reading): void {
-    const hidden = this.#hidden;
     this.#childLines = 0;
-    this.#hidden = 0;
     this.#summariseRepeats();
-    if (this.#json) this.#write(JSON.stringify({ event: "status", ...reading }));
-    else this.#show(`${renderStatus(reading)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`);
+    if (this.#json) return this.#write(JSON.stringify({ event: "status", ...reading }));
+    const shown = this.#terminal === undefined ? this.#statusLog.add(reading) : reading;
+    if (shown === undefined) return;
+    const hidden = this.#hidden;
+    this.#hidden = 0;
+    const text = `${renderStatus(shown)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`;
+    if (this.#terminal === undefined) this.#write(text);
+    else this.#show(text);
   }
 
-  /** Shows a status: in place on a terminal, else as a line. */
+  /** Shows a status on the terminal, in place. */
   #show(status: string): void {
-    if (this.#terminal === undefined) return void (status !== "" && this.#write(status));
+    if (this.#terminal === undefined) return;
     const clipped = status.slice(0, Math.max(0, this.#terminal.columns() - 1));
     if (this.#shown !== "" || clipped !== "") this.#terminal.put(`${CLEAR}${clipped}`);
     this.#shown = clipped;

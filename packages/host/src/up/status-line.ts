@@ -7,12 +7,12 @@ const THREADS_SHOWN = 3;
 const IDLE = 0.005;
 
 /**
- * One line for people, such as:
+ * One line for people, for a second or for longer, such as:
  * ` 812 requests · 811 in time, 4.1 ms · 1 refused (OVERLOADED) · batches 7.3 (mlp 7.3) · busy 63 12 0 %`.
  */
 export function renderStatus(reading: Reading): string {
   const parts = [
-    `${count(reading.requests).padStart(6)} requests`,
+    `${count(reading.requests).padStart(6)} requests${period(reading)}`,
     `${count(reading.inTime)} in time${latency(reading)}${reading.late > 0 ? `, ${count(reading.late)} late` : ""}`,
     `${count(reading.refused)} refused${reasons(reading)}`,
     `batches ${batches(reading)}`,
@@ -21,6 +21,8 @@ export function renderStatus(reading: Reading): string {
   return parts.join(" · ");
 }
 
+/** A line of a second needs no period. */
+const period = ({ seconds }: Reading): string => (seconds < 1.5 ? "" : ` in ${Math.round(seconds)} s`);
 const count = (value: number): string => value.toLocaleString("en-US");
 const latency = ({ meanLatencyUs }: Reading): string =>
   meanLatencyUs > 0 ? ` (${(meanLatencyUs / 1000).toFixed(1)} ms)` : "";

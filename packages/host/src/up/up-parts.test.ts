@@ -345,6 +345,23 @@ test("on a terminal the status is one last line that changes, and other lines st
   expect(screenOf(texts)).toEqual(["Started.", "ingress | Error: broken", "Stopping.", ""]);
 });
 
+test("in a file the status is a line where there is news, and says how many warnings were left out till then", () => {
+  const lines: string[] = [];
+  const announcer = new Announcer({ json: false, write: (line) => lines.push(line) });
+  for (let second = 0; second < 30; second++) announcer.status(reading);
+  expect(lines.splice(0)).toHaveLength(1);
+  for (let i = 0; i < 25; i++) announcer.childLine("ingress", "Error: broken");
+  expect(lines.splice(0)).toHaveLength(20);
+  announcer.status(reading);
+  expect(lines).toEqual([]);
+  announcer.status({ ...reading, late: 1 });
+  expect(lines).toEqual([expect.stringMatching(/^ +31 requests in 31 s · .+ \(5 warnings more in the logs\)$/)]);
+  const events: string[] = [];
+  const forPrograms = new Announcer({ json: true, write: (line) => events.push(line) });
+  for (let second = 0; second < 3; second++) forPrograms.status(reading);
+  expect(events).toHaveLength(3);
+});
+
 test("a Jaeger beside the system goes not with traces for another", () => {
   expect(() => parseUpOptions({ ...FLAGS, jaeger: true, otlp: "http://127.0.0.1:4318" })).toThrow("one of them");
   expect(parseUpOptions({ ...FLAGS, jaeger: true }).jaeger).toBe(true);
