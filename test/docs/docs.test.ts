@@ -68,6 +68,19 @@ test("the tables of headers and of limits have everything that is declared, with
   expect(rows.toSorted()).toEqual(limits.toSorted());
 });
 
+test("no example of the TypeScript client reads what its answers don't carry, by a header that is reserved", () => {
+  const reserved = rowsUnder("docs/messages.md", "| header |").filter((row) => row.includes("| answer | reserved"));
+  const properties = Object.entries(protocol.HEADER)
+    .filter(([, header]) => reserved.map(firstCell).includes(header))
+    .map(([name]) => name)
+    .filter((name) => name !== "model"); // the client knows which model it asked
+  expect(properties.toSorted()).toEqual(["batchSize", "queueUs"]);
+  const examples = [...docs, ...readmes].flatMap((path) => blocksOf(path, "ts"));
+  const ofClient = examples.filter((text) => text.includes('from "@tutti/client"'));
+  expect(ofClient.length).toBeGreaterThan(2);
+  for (const text of ofClient) expect(text).not.toMatch(new RegExp(`\\b(${properties.join("|")})\\b`));
+});
+
 test("the documented requests mean the same in JSON and in binary, and the documented answer can be read", () => {
   const [request = "", answer = ""] = blocksOf("docs/messages.md", "json");
   const [dump = ""] = blocksOf("docs/messages.md", "hex");

@@ -12,11 +12,14 @@ export interface InferResult extends Omit<TensorAnswer, "outputs"> {
 export interface TensorAnswer {
   readonly outputs: readonly Tensor[];
   readonly model: string;
-  /** Undefined in binary form, which carries tensors alone. */
+  /**
+   * The body names it in JSON. In binary form, which the client sends, an answer has it only where the request named a
+   * version, or versions share its model's requests; else it is undefined.
+   */
   readonly version: string | undefined;
-  /** Number of requests in the batch. */
+  /** Number of requests in the batch. Its header is reserved: undefined, since no ingress sends it yet. */
   readonly batchSize: number | undefined;
-  /** From arrival at the ingress to the start of its run, in microseconds. */
+  /** From arrival at the ingress to the start of its run, in microseconds; reserved and undefined like batchSize. */
   readonly queueUs: number | undefined;
 }
 
