@@ -12,12 +12,17 @@ export async function freePort(wanted: number): Promise<number> {
   return typeof address === "object" && address !== null ? address.port : 0;
 }
 
-export async function isFree(port: number): Promise<boolean> {
+/** Whether a port of loopback can be listened on. */
+export const isFree = async (port: number): Promise<boolean> =>
+  (await listenFailure({ port, host: "127.0.0.1" })) === undefined;
+
+/** Error code of listening there, such as EADDRINUSE; undefined: it works. */
+export async function listenFailure(at: { readonly port: number; readonly host: string }): Promise<string | undefined> {
   const probe = createServer();
-  const free = new Promise<boolean>((resolve) => {
-    probe.once("error", () => resolve(false));
-    probe.once("listening", () => probe.close(() => resolve(true)));
+  const failure = new Promise<string | undefined>((resolve) => {
+    probe.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    probe.once("listening", () => probe.close(() => resolve(undefined)));
   });
-  probe.listen(port, "127.0.0.1");
-  return free;
+  probe.listen(at);
+  return failure;
 }

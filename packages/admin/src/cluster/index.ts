@@ -8,4 +8,4 @@ export {
 } from "./find-cluster.ts";
 export { openCluster, openConnection, withCluster } from "./connection.ts";
 export { connectionRefused, unlessDenied } from "./refused.ts";
-export { freePort, isFree } from "./free-port.ts";
+export { freePort, isFree, listenFailure } from "./free-port.ts";

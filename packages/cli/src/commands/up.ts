@@ -19,6 +19,7 @@ import {
   type UpOptions,
   Announcer,
   Autoscaler,
+  checkGatewayPorts,
   planCluster,
   Deployment,
   type DivisibleModels,
@@ -58,6 +59,7 @@ export async function up(command: Command): Promise<void> {
     options.pipelines,
     loadable.map(({ model }) => model.name),
   );
+  await checkGatewayPorts(options);
   const announcer = announcerFor(options.json);
   const ending: (() => Promise<void>)[] = [];
   const kills: (() => void)[] = [];

@@ -1,9 +1,9 @@
 /** Tests of log files on a disk that is full for a while. */
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, expect, test } from "vitest";
-import { LogFile } from "./run-directory.ts";
+import { afterAll, afterEach, expect, test, vi } from "vitest";
+import { LogFile, RunDirectory, explainUnwritable } from "./run-directory.ts";
 
 /** Number of bytes left on the disk. */
 const disk = { left: Infinity };
@@ -54,4 +54,29 @@ test("a file that can't be made is no end of who logs, and is tried again", () =
   const full = new LogFile(join(folder, "dev.log"));
   full.write("lost");
   full.close();
+});
+
+/** The error that `work` throws, as `tutti up` explains it. */
+function explained(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return explainUnwritable(error);
+  }
+}
+
+test("a folder for runs that can't be written is explained in one line, with what to do", () => {
+  const inTheWay = join(folder, "a-file");
+  writeFileSync(inTheWay, "");
+  vi.stubEnv("TUTTI_RUN_DIR", inTheWay);
+  const why = explained(() => new RunDirectory("4222"));
+  const advice = "a file is in its way, or name another folder with TUTTI_RUN_DIR";
+  expect(why).toMatchObject({ name: "CommandError", exitCode: 1 });
+  expect((why as Error).message).toMatch(new RegExp(`^${inTheWay} can't be written \\(E[A-Z]+: .*\\): ${advice}$`));
+  // A full disk simulated by the kernel.
+  const full = explained(() => writeFileSync("/dev/full", "x")) as Error;
+  expect(full.message).toMatch(/can't be written \(ENOSPC: .*\): free some space there, or name another folder/);
+  const ours = new TypeError("a mistake");
+  expect(explainUnwritable(ours)).toBe(ours);
+  vi.unstubAllEnvs();
 });

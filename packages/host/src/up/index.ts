@@ -4,6 +4,7 @@ export { planCluster, type PlannedRole } from "./cluster-plan.ts";
 export { Deployment } from "./deployment.ts";
 export { type DivisibleModels, Divider } from "./divider.ts";
 export { JAEGER_VARIABLE, type ServingJaeger, startJaeger } from "./jaeger.ts";
+export { checkGatewayPorts } from "./gateway-ports.ts";
 export { readModelSources } from "./model-sources.ts";
 export { type ModelWatch, watchModels } from "./model-watch.ts";
 export { CLUSTER, provideNats, type ServingNats } from "./nats.ts";

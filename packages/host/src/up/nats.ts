@@ -6,8 +6,8 @@ import { ROLES, TuttiError } from "@tutti/protocol";
 import { CommandError } from "@tutti/admin";
 import { freePort, isFree } from "@tutti/admin/cluster";
 import type { Announcer } from "./announcer.ts";
-import { RunDirectory } from "./run-directory.ts";
-import { StoreWatch, freeBytes } from "./store-watch.ts";
+import { RunDirectory, explainUnwritable } from "./run-directory.ts";
+import { StoreWatch, checkRoom, freeBytes } from "./store-watch.ts";
 import type { UpOptions } from "./up-options.ts";
 
 export interface ServingNats {
@@ -36,6 +36,14 @@ const PORT_ATTEMPTS = 5;
 
 /** @throws {CommandError | TuttiError} saying why there is no server, and what to do */
 export async function provideNats(options: UpOptions, announcer: Announcer): Promise<ServingNats> {
+  try {
+    return await serverFor(options, announcer);
+  } catch (error) {
+    throw explainUnwritable(error);
+  }
+}
+
+async function serverFor(options: UpOptions, announcer: Announcer): Promise<ServingNats> {
   if (options.nats !== undefined) return existingNats(options.nats, options.creds);
   for (let attempt = 1; ; attempt++) {
     const port = options.port ?? (await freePort(attempt === 1 ? PORT_DEFAULT : 0));
@@ -74,6 +82,7 @@ function credentialsOf(user: string, creds: string): string {
 
 async function ownNats(port: number, options: UpOptions, announcer: Announcer): Promise<ServingNats> {
   const directory = new RunDirectory(String(port));
+  checkRoom(directory.path);
   const log = directory.openLog("nats-server");
   const { tls } = options;
   let current: NatsServer | undefined;
@@ -145,7 +154,7 @@ async function ownNats(port: number, options: UpOptions, announcer: Announcer): 
 
 const watchStore = ({ path }: RunDirectory, announcer: Announcer, restart: () => void): StoreWatch =>
   new StoreWatch({
-    freeBytes: () => freeBytes(path),
+    freeBytes: () => freeBytes(path) ?? 0,
     say: (event, text) => announcer.say(event, text),
     restart,
   });

@@ -3,6 +3,7 @@
  */
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { CommandError } from "@tutti/admin";
 import { type RunningCluster, runRoot } from "@tutti/admin/cluster";
 
 /** Maximum size of a log; one older log is kept. */
@@ -35,6 +36,26 @@ export class RunDirectory {
   openLog(name: string): LogFile {
     return new LogFile(join(this.logs, `${name}.log`));
   }
+}
+
+/** Reasons that lie with the folder, and what to do. Others are this program's mistakes, and keep their stack. */
+const REMEDIES: ReadonlyMap<string | undefined, string> = new Map([
+  ["ENOSPC", "free some space there"],
+  ["EDQUOT", "raise this user's quota there"],
+  ["EROFS", "its file system is read-only"],
+  ["EACCES", "this user may not write there"],
+  ["EPERM", "this user may not write there"],
+  ["ENOTDIR", "a file is in its way"],
+  ["EEXIST", "a file is in its way"],
+]);
+
+/** Explains an error of writing into the folder of a run. @returns the error itself, if it is another one */
+export function explainUnwritable(error: unknown): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const remedy = REMEDIES.get(code);
+  if (remedy === undefined) return error;
+  const text = `${runRoot()} can't be written (${message}): ${remedy}, or name another folder with TUTTI_RUN_DIR`;
+  return new CommandError(text, undefined, error);
 }
 
 /**

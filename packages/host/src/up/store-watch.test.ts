@@ -1,6 +1,6 @@
 import { tmpdir } from "node:os";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { StoreWatch, freeBytes } from "./store-watch.ts";
+import { StoreWatch, freeBytes, checkRoom } from "./store-watch.ts";
 
 const OFF = "[ERR] JetStream out of File resources, will be DISABLED";
 beforeEach(() => void vi.useFakeTimers());
@@ -42,5 +42,13 @@ test("one that was started again meanwhile, or is stopped, is left alone", () =>
 
 test("how much is free is asked of the disk", () => {
   expect(freeBytes(tmpdir())).toBeGreaterThan(0);
-  expect(freeBytes("/nowhere")).toBe(0);
+  expect(freeBytes("/nowhere")).toBeUndefined();
+});
+
+test("a folder with no room for a store is refused before a server starts, with how much there is", () => {
+  expect(() => checkRoom("/run", 1_048_576)).toThrow(
+    "/run has 1.0 MiB of room, and a NATS server's store needs 16.0 MiB: free some space there, or name another folder with TUTTI_RUN_DIR",
+  );
+  checkRoom("/run", 16_777_216);
+  checkRoom("/nowhere");
 });

@@ -4,10 +4,11 @@
  * can't be written.
  */
 import { statfsSync } from "node:fs";
+import { CommandError } from "@tutti/admin";
 
 const STORE_OFF = /JetStream out of .*resources, will be DISABLED/;
 const LOOK_EVERY_MS = 1_000;
-/** Free space required for a restart: with less, the server would disable its store again. */
+/** Free space required for a start: with less, the server would disable its store. */
 const FREE_BYTES = 16_777_216;
 
 export interface StoreWatchOptions {
@@ -47,12 +48,24 @@ export class StoreWatch {
   }
 }
 
-/** @returns 0: unknown */
-export function freeBytes(folder: string): number {
+/** @returns undefined: unknown */
+export function freeBytes(folder: string): number | undefined {
   try {
     const { bavail, bsize } = statfsSync(folder);
     return bavail * bsize;
   } catch {
-    return 0;
+    return undefined;
   }
+}
+
+/**
+ * Refuses a start that would fail halfway: a server without room accepts connections, and no write ever ends.
+ * @throws {CommandError} saying how much room there is, and what to do
+ */
+export function checkRoom(folder: string, free = freeBytes(folder)): void {
+  if (free === undefined || free >= FREE_BYTES) return;
+  const [has, needs] = [free, FREE_BYTES].map((bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`);
+  throw new CommandError(
+    `${folder} has ${has} of room, and a NATS server's store needs ${needs}: free some space there, or name another folder with TUTTI_RUN_DIR`,
+  );
 }
