@@ -12,6 +12,11 @@ export type Suite =
 const firstOnes = ["boundaries", "unit", "setup", "golden", "simulation"];
 const lastOnes = ["conformance", "containers", "kubernetes", "attack", "soak", "release", "alone", "e2e", "bench"];
 
+/** Suites that compute, as checks do: their results are the same on a busy machine. */
+const computing = ["boundaries", "unit", "golden", "simulation", "chart", "cluster", "docs", "fuzz"];
+/** Suites that wait most of their time, and judge no time that a busy machine spoils. */
+const waiting = ["containers"];
+
 /** Every suite of the repository, in the order in which they run. */
 export function allSuites(root: string): Suite[] {
   const cached = ["--cache", "--cache-strategy", "content", "--cache-location", ".tutti/cache/prettier.json"];
@@ -46,6 +51,28 @@ export function orderSuites(names: readonly string[]): string[] {
     return lastOnes.indexOf(name) + 1; // 0 for one that neither list names
   };
   return [...names].sort((a, b) => place(a) - place(b) || a.localeCompare(b));
+}
+
+/** Suites that run at the same time. */
+export interface Stage {
+  /** One after the other; checks two at a time. */
+  readonly first: readonly Suite[];
+  /** One after the other, beside `first`. */
+  readonly beside: readonly Suite[];
+}
+
+/**
+ * Divides suites into stages: those that compute fill the time in which others wait. Nothing runs beside a suite that
+ * no list names: it may measure. A suite that would run beside nothing runs as any other does.
+ */
+export function stagesOf(suites: readonly Suite[]): Stage[] {
+  const computes = suites.filter(({ kind, name }) => kind === "command" || computing.includes(name));
+  const waits = suites.filter(({ name }) => waiting.includes(name));
+  const measures = suites.filter((suite) => !computes.includes(suite) && !waits.includes(suite));
+  return [
+    computes.length > 0 ? { first: computes, beside: waits } : { first: waits, beside: [] },
+    { first: measures, beside: [] },
+  ];
 }
 
 export interface Selection {

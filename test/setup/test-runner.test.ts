@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Outcome, bothRuns, closingLines, judge, readResult, secondRun } from "../../infra/test/outcome.ts";
 import { RESULT_FILE_VARIABLE } from "../../infra/test/reporter.ts";
-import { allSuites, orderSuites, select } from "../../infra/test/suites.ts";
+import { Runner } from "../../infra/test/runner.ts";
+import { type Stage, type Suite, allSuites, orderSuites, select, stagesOf } from "../../infra/test/suites.ts";
 
 const root = join(import.meta.dirname, "../..");
 const none = { passed: 0, failed: 0, skipped: [], files: [] };
@@ -95,6 +96,64 @@ test("arguments name suites or the group of checks, and paths narrow them", () =
   expect(select(suites, ["unit", "packages/units/"]).filters).toEqual(["packages/units/"]);
   expect(select(suites, ["units"]).unknown).toEqual(["units"]);
   expect(names()).toEqual(suites.map((suite) => suite.name));
+});
+
+/** Names of the suites of each stage: those that come first, and those beside them. */
+function staged(...names: string[]) {
+  const suites = [
+    ...allSuites(root).filter(({ name }) => names.includes(name)),
+    ...names.filter((name) => name === "new").map((name) => ({ kind: "vitest" as const, name, group: name })),
+  ];
+  return stagesOf(suites).map(({ first, beside }) => [first.map(({ name }) => name), beside.map(({ name }) => name)]);
+}
+
+test("suites that compute fill the time in which others wait, and nothing runs beside what may measure, as a new folder may", () => {
+  expect(staged("lint", "unit", "cluster", "setup", "containers", "e2e", "alone", "new")).toEqual([
+    [["lint", "unit", "cluster"], ["containers"]],
+    [["setup", "alone", "e2e", "new"], []],
+  ]);
+});
+
+test("every suite is in one stage, and one that would run beside nothing runs as any other", () => {
+  const all = allSuites(root);
+  const inStages = stagesOf(all).flatMap(({ first, beside }) => [...first, ...beside]);
+  expect(inStages.map(({ name }) => name).toSorted()).toEqual(all.map(({ name }) => name).toSorted());
+  expect(staged("containers", "e2e")).toEqual([
+    [["containers"], []],
+    [["e2e"], []],
+  ]);
+});
+
+/** Runs a stage of commands. @returns what is printed */
+async function printedBy(stage: Stage) {
+  let text = "";
+  const print = (more: string): void => void (text += more);
+  const runner = new Runner({ root, results: folder, filters: [], env: {}, print });
+  await runner.run(stage);
+  return { text, failed: [...runner.outcomes.values()].filter(({ failed }) => failed > 0).map(({ suite }) => suite) };
+}
+const command = (name: string, code: string): Suite => ({ kind: "command", name, group: name, command: ["-e", code] });
+
+/** A program that writes a file and waits for another, which no event of it tells; says whether it came in time. */
+function meeting({ writes, awaits }: Record<"writes" | "awaits", string>): string {
+  const [own, other] = [writes, awaits].map((name) => JSON.stringify(join(folder, name)));
+  const pause = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)";
+  return `
+    fs.writeFileSync(${own}, "");
+    while (!fs.existsSync(${other}) && performance.now() < 20_000) ${pause};
+    console.log(fs.existsSync(${other}) ? "met" : "alone");`;
+}
+
+test("suites beside others run at the same time, and their output is printed together as they end", async () => {
+  const { text, failed } = await printedBy({
+    first: [command("one", meeting({ writes: "one", awaits: "other" }))],
+    beside: [
+      command("other", `console.log("begins"); ${meeting({ writes: "other", awaits: "one" })} process.exitCode = 3`),
+    ],
+  });
+  expect(text).toMatch(/== one\nmet\n== one passed in/);
+  expect(text).toMatch(/== other\nbegins\nmet\n== other FAILED in/);
+  expect(failed).toEqual(["other"]);
 });
 
 /** A suite of two files, as the first run or the second left them. */
