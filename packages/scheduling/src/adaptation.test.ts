@@ -7,17 +7,18 @@ import { Cluster, type Policy } from "./index.ts";
 
 test("even, Poisson and Gamma(0.5) arrivals start 12 % of the SLO early with 0.8 of the ideal batch, bursts 40 % and 0.45, and the unknown counts as even", () => {
   for (const dispersion of [NaN, 0, 1, 1.5, 2])
-    expect(adaptationTo(dispersion)).toEqual({ early: 0.12, target: 0.8, span: 0.35, gather: 0 });
+    expect(adaptationTo(dispersion)).toEqual({ early: 0.12, target: 0.8, span: 0.35, gather: 0, wait: 0.2 });
   for (const dispersion of [4, 15, 1_000]) {
     expect(adaptationTo(dispersion).early).toBeCloseTo(0.4, 10);
     expect(adaptationTo(dispersion).target).toBeCloseTo(0.45, 10);
     expect(adaptationTo(dispersion).span).toBe(Infinity);
     expect(adaptationTo(dispersion).gather).toBeCloseTo(0.2, 10);
+    expect(adaptationTo(dispersion).wait).toBeCloseTo(0, 10);
     expect(adaptationTo(dispersion, true).early).toBeCloseTo(0.4, 10);
   }
   expect(adaptationTo(3).early).toBeCloseTo(0.26, 10);
   expect(adaptationTo(3).span).toBeCloseTo(0.7, 10);
-  expect(NO_ADAPTATION).toEqual({ early: 0, target: 1, span: Infinity, gather: 0 });
+  expect(NO_ADAPTATION).toEqual({ early: 0, target: 1, span: Infinity, gather: 0, wait: 0 });
 });
 
 /** Start times of batches with one model, one accelerator, and a request at each of `arrivals`. */
