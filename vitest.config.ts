@@ -35,7 +35,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["packages/**/*.test.ts", "services/**/*.test.ts"],
-          testTimeout: 20_000,
+          testTimeout: 60_000, // the longest takes 5 s on a quiet machine; the suite of containers runs beside it
           // Files share their worker's modules, which were most of the time. `--sequence.shuffle.files` shows that none
           // depends on another.
           isolate: false,
