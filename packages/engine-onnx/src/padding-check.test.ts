@@ -64,6 +64,20 @@ test("a mean over a bucketed axis is found, with one size and with several, but 
   expect(await paddingDifference(bucketed({ sizes: [4, 8], mixed: true }, ["one"]), meanOfFirst)).toBeUndefined();
 });
 
+test("an axis whose half the model can't run doesn't hide what padding does along the others", async () => {
+  const oneSize = (wide: readonly number[]): ModelSpec => ({
+    ...specOf({ A: { mode: "bucket", sizes: wide }, B: { mode: "bucket", sizes: [4] } }, ["A"]),
+    buckets: wide.map((A) => ({ A, B: 4 })),
+  });
+  const onlyAt4 = async (inputs: readonly Tensor[]): Promise<Tensor[]> => {
+    if (inputs[0]!.dims[2] !== 4) throw new Error("B must be 4");
+    return meanOfFirst(inputs);
+  };
+  expect(await paddingDifference(oneSize([4, 8]), onlyAt4)).toMatch(/a row of A 4 padded to 8 .*below axes\.A /);
+  // Neither axis has two sizes: each half is tried by itself.
+  expect(await paddingDifference(oneSize([8]), onlyAt4)).toMatch(/a row of A 4 padded to 8 .*below axes\.A /);
+});
+
 test("a model that looks at each place of a bucketed axis alone isn't refused, whatever the padding holds", async () => {
   const doubled = async ([x]: readonly Tensor[]) => output(floats(x!).map((value) => 2 * value));
   expect(await paddingDifference(bucketed({ sizes: [4, 8], padValue: 9 }, ["A"]), doubled)).toBeUndefined();

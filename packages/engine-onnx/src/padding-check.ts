@@ -15,7 +15,7 @@ import {
   padValueOf,
 } from "@tutti/protocol";
 import { relativeDifference } from "./comparison.ts";
-import { type PaddingTrial, bucketTrial, padTrial } from "./padding-trials.ts";
+import { type PaddingTrial, bucketTrials, padTrial } from "./padding-trials.ts";
 import { randomBatch } from "./random-batch.ts";
 import { bytesFrom } from "./tensor-types.ts";
 
@@ -31,9 +31,9 @@ type Run = (inputs: readonly Tensor[], batchSize: number) => Promise<readonly Te
  * @returns why rows of this model must not be padded; undefined: they may, or the model can't run a short row
  */
 export async function paddingDifference(spec: ModelSpec, run: Run): Promise<string | undefined> {
-  const trials = [mayMix(spec) ? padTrial(spec) : undefined, bucketTrial(spec)];
-  for (const trial of trials) {
-    const difference = trial === undefined ? undefined : await differenceIn(trial, { spec, run });
+  const ofPads = mayMix(spec) ? padTrial(spec) : undefined;
+  for (const trial of [...(ofPads === undefined ? [] : [ofPads]), ...bucketTrials(spec)]) {
+    const difference = await differenceIn(trial, { spec, run });
     if (difference !== undefined) return difference;
   }
   return undefined;

@@ -12,7 +12,7 @@ import {
 type Sizes = Readonly<Record<string, number>>;
 
 export interface PaddingTrial {
-  /** The axes of the trial's mode, in the order of the spec. */
+  /** The axes whose sizes a refusal names, in the order of the spec. */
   readonly axes: readonly string[];
   /** Those of them whose operator hasn't said whether padding matters. */
   readonly unjudged: readonly string[];
@@ -52,29 +52,47 @@ export function padTrial(spec: ModelSpec): PaddingTrial | undefined {
 }
 
 /**
- * The least size of each axis, padded to the next one: both are shapes that the model runs anyway. Where there is only
- * one size, half of it.
+ * The least size of each axis, padded to the next one: both are shapes that the model runs anyway. An axis with one
+ * size has a trial of its own, from half of it, since a model that can't run at half has to be judged along the others.
  *
- * @returns undefined: no axis is in question, or none grows
+ * @returns none: no axis is in question, or none grows
  */
-export function bucketTrial(spec: ModelSpec): PaddingTrial | undefined {
-  const axes = Object.keys(spec.axes).filter((axis) => spec.axes[axis]!.mode === "bucket");
-  const unjudged = axes.filter((axis) => spec.axes[axis]!.mixed === undefined);
+export function bucketTrials(spec: ModelSpec): PaddingTrial[] {
+  const growths = Object.entries(spec.axes)
+    .filter(([, { mode, mixed }]) => mode === "bucket" && mixed === undefined)
+    .map(([axis, { sizes }]): Growth => {
+      const [least = 1, next] = sizes.toSorted((a, b) => a - b);
+      return next === undefined
+        ? { axis, short: Math.ceil(least / 2), long: least, isHalved: true }
+        : { axis, short: least, long: next, isHalved: false };
+    })
+    .filter(({ short, long }) => short < long);
+  const together = growths.filter(({ isHalved }) => !isHalved);
+  const alone = growths.filter(({ isHalved }) => isHalved).map((growth) => [growth]);
+  return [together, ...alone].filter(({ length }) => length > 0).map((group) => bucketTrial(spec, group));
+}
+
+/** Sizes of an axis before and after padding. */
+interface Growth {
+  readonly axis: string;
+  readonly short: number;
+  readonly long: number;
+  /** Whether `short` is no size of the axis, so that the model may be unable to run it. */
+  readonly isHalved: boolean;
+}
+
+/** @param growths - of the axes that are padded; all others are as in any row */
+function bucketTrial(spec: ModelSpec, growths: readonly Growth[]): PaddingTrial {
   const rest = sizesOfRow(spec, 0, grownLengths(spec, typicalLengths(spec)));
-  const short: Record<string, number> = { ...rest };
-  const long: Record<string, number> = { ...rest };
-  for (const axis of unjudged) {
-    const [least = 1, next] = spec.axes[axis]!.sizes.toSorted((a, b) => a - b);
-    short[axis] = next === undefined ? Math.ceil(least / 2) : least;
-    long[axis] = next ?? least;
-  }
-  if (!axes.some((axis) => long[axis]! > short[axis]!)) return undefined;
+  const axes = growths.map(({ axis }) => axis);
   return {
-    ...{ axes, unjudged, short, long },
+    ...{ axes, unjudged: axes },
+    short: { ...rest, ...Object.fromEntries(growths.map(({ axis, short }) => [axis, short])) },
+    long: { ...rest, ...Object.fromEntries(growths.map(({ axis, long }) => [axis, long])) },
     // Nothing says how outputs follow a bucketed axis: clients get all of them, the row's own part first.
     ownDims: (_, alone, padded) => padded.map((size, i) => Math.min(size, alone[i] ?? size)),
     remedy:
-      `Write below axes.${unjudged[0]} in config.yaml: \`mixed: true\` (the difference doesn't matter, or all requests have one of the sizes), ` +
+      `Write below axes.${axes[0]} in config.yaml: \`mixed: true\` (the difference doesn't matter, or all requests have one of the sizes), ` +
       `or \`mode: pad\` with \`max\` and \`mixed: false\` (no row is padded), \`mask\` or \`lengths\` (an input that tells the model)`,
   };
 }
