@@ -1,9 +1,12 @@
 /** Tests of log files on a disk that is full for a while. */
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, expect, test, vi } from "vitest";
+import { Announcer } from "./announcer.ts";
+import { provideNats } from "./nats.ts";
 import { LogFile, RunDirectory, explainUnwritable } from "./run-directory.ts";
+import type { UpOptions } from "./up-options.ts";
 
 /** Number of bytes left on the disk. */
 const disk = { left: Infinity };
@@ -78,5 +81,38 @@ test("a folder for runs that can't be written is explained in one line, with wha
   expect(full.message).toMatch(/can't be written \(ENOSPC: .*\): free some space there, or name another folder/);
   const ours = new TypeError("a mistake");
   expect(explainUnwritable(ours)).toBe(ours);
+  vi.unstubAllEnvs();
+});
+
+test("files elsewhere, programs and ports that fail with the same codes aren't blamed on the folder for runs", () => {
+  const root = join(folder, "runs");
+  const file = join(folder, "no-folder");
+  writeFileSync(file, "");
+  vi.stubEnv("TUTTI_RUN_DIR", root);
+  const failures = [
+    () => mkdirSync(join(file, "creds")),
+    // A name that only begins like the folder's.
+    () => failWith({ code: "EACCES", syscall: "open", path: `${root}-old/nk` }),
+    () => failWith({ code: "EACCES", syscall: "spawn nats-server", path: "/opt/nats-server" }),
+    () => failWith({ code: "EACCES", syscall: "listen" }),
+  ];
+  for (const failure of failures) expect(explained(failure)).not.toMatchObject({ name: "CommandError" });
+  const inside = explained(() => failWith({ code: "EACCES", syscall: "open", path: join(root, "4222/nats.conf") }));
+  expect(inside).toMatchObject({ name: "CommandError" });
+  vi.unstubAllEnvs();
+});
+
+const failWith = (fields: Partial<NodeJS.ErrnoException>): never => {
+  throw Object.assign(new Error("a failure"), fields);
+};
+
+test("credentials whose path can't be followed are named, and not the folder for runs", async () => {
+  vi.stubEnv("TUTTI_RUN_DIR", join(folder, "runs"));
+  const options = { nats: "nats://127.0.0.1:4222", creds: join(folder, "x".repeat(300)) } as UpOptions;
+  const announcer = new Announcer({ json: true, write: () => undefined });
+  await expect(provideNats(options, announcer)).rejects.toMatchObject({
+    name: "CommandError",
+    message: expect.stringMatching(/^--creds can't be read \(ENAMETOOLONG: .*\): name a file or folder/) as string,
+  });
   vi.unstubAllEnvs();
 });

@@ -3,7 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { type NatsServer, startNatsServer, usersOf } from "@tutti/bus-nats";
 import { ROLES, TuttiError } from "@tutti/protocol";
-import { CommandError } from "@tutti/admin";
+import { CommandError, EXIT } from "@tutti/admin";
 import { freePort, isFree } from "@tutti/admin/cluster";
 import type { Announcer } from "./announcer.ts";
 import { RunDirectory, explainUnwritable } from "./run-directory.ts";
@@ -74,10 +74,24 @@ function existingNats(url: string, creds: string | undefined): ServingNats {
 }
 
 function credentialsOf(user: string, creds: string): string {
-  if (!statSync(creds, { throwIfNoEntry: false })?.isDirectory()) return creds;
+  if (!isFolder(creds)) return creds;
   const path = ["nk", "creds"].map((kind) => join(creds, `${user}.${kind}`)).find((file) => existsSync(file));
   if (path === undefined) throw new CommandError(`--creds ${creds}: there are no credentials of ${user} in it`);
   return path;
+}
+
+/** @throws {CommandError} the path can't be followed, such as through a folder of another user */
+function isFolder(creds: string): boolean {
+  try {
+    return statSync(creds, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  } catch (error) {
+    const why = (error as Error).message;
+    throw new CommandError(
+      `--creds can't be read (${why}): name a file or folder that this user may read`,
+      EXIT.failed,
+      error,
+    );
+  }
 }
 
 async function ownNats(port: number, options: UpOptions, announcer: Announcer): Promise<ServingNats> {

@@ -2,7 +2,7 @@
  * `.tutti/run/<port>/`: files that one `tutti up` needs while it runs. Only their owner may read the credentials in it.
  */
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve, sep } from "node:path";
 import { CommandError } from "@tutti/admin";
 import { type RunningCluster, runRoot } from "@tutti/admin/cluster";
 
@@ -53,10 +53,14 @@ const REMEDIES: ReadonlyMap<string | undefined, string> = new Map([
 export function explainUnwritable(error: unknown): unknown {
   const { code, message } = error as NodeJS.ErrnoException;
   const remedy = REMEDIES.get(code);
-  if (remedy === undefined) return error;
+  if (remedy === undefined || !isOfRuns(error as NodeJS.ErrnoException)) return error;
   const text = `${runRoot()} can't be written (${message}): ${remedy}, or name another folder with TUTTI_RUN_DIR`;
   return new CommandError(text, undefined, error);
 }
+
+/** Other files and ports fail with the same codes. An error of writing into an open file names no path. */
+const isOfRuns = ({ path, syscall }: NodeJS.ErrnoException): boolean =>
+  path === undefined ? syscall === "write" : `${resolve(path)}${sep}`.startsWith(`${runRoot()}${sep}`);
 
 /**
  * The log file of one process, written synchronously: buffered lines would be lost in the crash that they explain.
