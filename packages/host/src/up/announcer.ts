@@ -56,9 +56,14 @@ export class Announcer {
     this.#write(this.#json ? JSON.stringify({ event, ...fields }) : text);
   }
 
-  /** Hides child lines from now on, since children report that their peers stop; the logs still have them. */
+  /**
+   * Writes the status since the last line to a file. Hides child lines from now on, since children report that their
+   * peers stop; the logs still have them.
+   */
   stopping(): void {
     this.#stopping = true;
+    const rest = this.#statusLog.end();
+    if (rest !== undefined) this.#write(this.#textOf(rest));
     this.#show("");
     this.say("stopping", "Stopping.");
   }
@@ -75,11 +80,15 @@ export class Announcer {
     if (this.#json) return this.#write(JSON.stringify({ event: "status", ...reading }));
     const shown = this.#terminal === undefined ? this.#statusLog.add(reading) : reading;
     if (shown === undefined) return;
-    const hidden = this.#hidden;
-    this.#hidden = 0;
-    const text = `${renderStatus(shown)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`;
+    const text = this.#textOf(shown);
     if (this.#terminal === undefined) this.#write(text);
     else this.#show(text);
+  }
+
+  #textOf(reading: Reading): string {
+    const hidden = this.#hidden;
+    this.#hidden = 0;
+    return `${renderStatus(reading)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`;
   }
 
   /** Shows a status on the terminal, in place. */

@@ -48,3 +48,24 @@ test("an error is a line at once; the same kind again, each second or now and th
   // A minute without it: the next one is news again.
   expect(linesOf(log, [...seconds(120), reading(refused)])).toEqual([57, 117, 120]);
 });
+
+test("an accelerator or model that two processes report for a while loses no figures", () => {
+  const log = new StatusLog();
+  const half = gpu(0, 500_000);
+  const gone = { ...gpu(0), batches: 0, items: 0 };
+  log.add(reading({ gpus: [half] }));
+  linesOf(log, seconds(20, { gpus: [half] }));
+  const moving = { gpus: [gone, half], threads: [thread("mlp"), thread("mlp")] };
+  expect(linesOf(log, seconds(10, moving))).toEqual([]);
+  linesOf(log, seconds(29, { gpus: [half] }));
+  const minute = log.add(reading({ gpus: [half, gone] }))!;
+  expect(minute.gpus).toEqual([{ gpu: 0, busy: 0.5, busyUs: 30_000_000, batches: 60, items: 120 }]);
+  expect(minute.threads).toMatchObject([{ name: "mlp", batches: 70, items: 140 }]);
+});
+
+test("the end gives the readings since the last line, once", () => {
+  const log = new StatusLog();
+  linesOf(log, seconds(4));
+  expect(log.end()).toMatchObject({ seconds: 3, requests: 6 });
+  expect(log.end()).toBeUndefined();
+});

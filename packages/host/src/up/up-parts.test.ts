@@ -356,6 +356,10 @@ test("in a file the status is a line where there is news, and says how many warn
   expect(lines).toEqual([]);
   announcer.status({ ...reading, late: 1 });
   expect(lines).toEqual([expect.stringMatching(/^ +31 requests in 31 s · .+ \(5 warnings more in the logs\)$/)]);
+  lines.length = 0;
+  for (let second = 0; second < 7; second++) announcer.status(reading);
+  announcer.stopping();
+  expect(lines).toEqual([expect.stringMatching(/^ +7 requests in 7 s · /), "Stopping."]);
   const events: string[] = [];
   const forPrograms = new Announcer({ json: true, write: (line) => events.push(line) });
   for (let second = 0; second < 3; second++) forPrograms.status(reading);
