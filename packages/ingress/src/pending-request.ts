@@ -1,5 +1,5 @@
 import type { CatalogModel } from "@tutti/actors/runtime";
-import type { CostOffset, RefusalQueue } from "@tutti/protocol";
+import { type CostOffset, type RefusalQueue, REQUEST_ID_LENGTH_MAX } from "@tutti/protocol";
 import type { Span } from "@tutti/ports/telemetry";
 import {
   ALWAYS,
@@ -14,6 +14,7 @@ import {
   micros,
 } from "@tutti/units";
 import type { Form } from "@tutti/wire";
+import { keptText } from "./kept-text.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 
 const NO_ROW = new Uint8Array(0);
@@ -135,6 +136,12 @@ export class PendingRequest {
   get timeText(): string {
     if (this.coldStart === 0) return formatDuration(this.lastSlo);
     return `${formatDuration(between(this.arrivedAt, this.lastDeadline))} (its cold start included)`;
+  }
+
+  /** Comes before it is held: its ids are views of its message's headers (keptText), which would be held with them. */
+  keepIds(): void {
+    if (this.messageId !== undefined) this.messageId = keptText(this.messageId, REQUEST_ID_LENGTH_MAX);
+    if (this.publisherTrace !== undefined) this.publisherTrace = keptText(this.publisherTrace, REQUEST_ID_LENGTH_MAX);
   }
 
   /** Its model is parked. */

@@ -27,6 +27,7 @@ import {
 } from "@tutti/protocol";
 import { parseTraceparent } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, actorToken, between } from "@tutti/units";
+import { keptText } from "./kept-text.ts";
 import type { PendingRequest } from "./pending-request.ts";
 
 /** Requests that one ingress keeps: some 10 MB. */
@@ -120,10 +121,10 @@ export class RefusalLog {
     const batch = results === undefined ? undefined : batchOf(results);
     return {
       ...{ entry, at: now, waited: between(arrivedAt, now) },
-      model: target.slice(0, NAME_LENGTH_MAX),
-      app: app.slice(0, NAME_LENGTH_MAX),
-      ...(served !== undefined && served !== target && { version: served }),
-      ...(pipeline !== undefined && { pipeline }),
+      model: keptText(target, NAME_LENGTH_MAX),
+      app: keptText(app, NAME_LENGTH_MAX),
+      ...(served !== undefined && served !== target && { version: keptText(served, NAME_LENGTH_MAX) }),
+      ...(pipeline !== undefined && { pipeline: keptText(pipeline, NAME_LENGTH_MAX) }),
       ...idsOf(request),
       ...(slo > 0 && { slo }),
       ...(error === undefined
@@ -141,7 +142,7 @@ export class RefusalLog {
     const refuser = { ingress: this.#self, batcher: refusedBy, executor: results?.executor }[by];
     const isKnown = feasible > 0 && Number.isSafeInteger(feasible);
     return {
-      ...{ code, text: message.slice(0, REPORTED_TEXT_LENGTH_MAX), retryable, by },
+      ...{ code, text: keptText(message, REPORTED_TEXT_LENGTH_MAX), retryable, by },
       ...(retryAfterMs !== undefined && { retryAfterMs }),
       actor: (refuser ?? this.#self) as ActorKey,
       ...(isKnown && { feasible }),
@@ -168,9 +169,9 @@ function idsOf(request: PendingRequest): Pick<RefusedRequest, "messageId" | "bod
   const { messageId, publisherId, publisherTrace, span } = request;
   const traceId = parseTraceparent(publisherTrace)?.traceId ?? span?.context.traceId;
   return {
-    ...(messageId !== undefined && { messageId: messageId.slice(0, REQUEST_ID_LENGTH_MAX) }),
-    ...(publisherId !== undefined && { bodyId: publisherId.slice(0, REQUEST_ID_LENGTH_MAX) }),
-    ...(traceId !== undefined && { traceId }),
+    ...(messageId !== undefined && { messageId: keptText(messageId, REQUEST_ID_LENGTH_MAX) }),
+    ...(publisherId !== undefined && { bodyId: keptText(publisherId, REQUEST_ID_LENGTH_MAX) }),
+    ...(traceId !== undefined && { traceId: keptText(traceId, REQUEST_ID_LENGTH_MAX) }),
   };
 }
 

@@ -65,6 +65,7 @@ export class RequestSettlement {
       appNames.note(app);
     }
     if (ticket !== undefined) ticket.held = request;
+    request.keepIds();
     pending.add(request, after(lastDeadline, timerLate()));
     cancels.hold(request);
     this.#armTimer();

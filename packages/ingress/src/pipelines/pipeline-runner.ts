@@ -156,6 +156,7 @@ export class PipelineRunner {
   #begin({ spec, measures }: Served, request: PendingRequest, { models, payload, versionBy }: Begun): void {
     const { pipelines, clock, tracer, pending, cancels, respond, submit, withdraw } = this.#options;
     const { parts } = this.#options.figures;
+    request.keepIds();
     const stageOf = (name: string): PartId => ({ kind: "stage", of: spec.name, name });
     const run = new PipelineRun(spec, request, payload, {
       ...{ measures, clock, tracer, pending, respond, submit, withdraw },
