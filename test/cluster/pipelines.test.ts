@@ -130,6 +130,9 @@ test("a function that fails refuses with its name, and the pipeline goes on serv
   cluster.run(millis(400));
   expect(statuses(asked)).toEqual(["TUTTI_INTERNAL", "ok"]);
   expect(asked[0]!.outcomes[0]!.text).toBe(`stage read: ./duo.ts#toSecond of pipeline "duo" failed: 901 is too much`);
+  const told = refusalsOf(cluster, { cause: "TUTTI_INTERNAL" });
+  expect(told).toHaveLength(1);
+  expect(JSON.stringify(told)).not.toContain("is too much");
 });
 
 test("a stage whose model is not there refuses the whole before anything runs, and names it", () => {

@@ -2,7 +2,7 @@
  * Operators ask about requests that were refused or answered late: whole actors in virtual time (docs/observability.md,
  * "One refused request").
  */
-import type { RefusalsAsked } from "@tutti/protocol";
+import { CONTENT, type RefusalsAsked, inferSubject } from "@tutti/protocol";
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { refusalsOf } from "./refusals-told.ts";
@@ -51,6 +51,40 @@ test("what the ingress refuses by itself is told as its own, with the least SLO 
   expect(refusalsOf(cluster, { model: "nobody" })).toMatchObject([
     { messageId: "unknown", refusal: { code: "TUTTI_NOT_FOUND" } },
   ]);
+});
+
+test("inputs that can't be read are in no answer to an operator, though their publishers are told what is wrong", () => {
+  const cluster = serving();
+  const secret = "s3cret";
+  const tensor = { name: "x", datatype: "FP32", shape: [1, 1], data: [1] };
+  const bodies: unknown[] = [
+    ...[secret, [secret], { inputs: secret }, { inputs: [secret] }, { inputs: [tensor], id: { secret } }],
+    ...[
+      { data: [secret] },
+      { data: secret },
+      { data: [[secret]] },
+      { datatype: secret },
+      { shape: [secret] },
+      { name: secret },
+    ].map((fault) => ({ inputs: [{ ...tensor, ...fault }] })),
+    ...[{ outputs: [secret] }, { outputs: secret }, { parameters: secret }].map((fault) => ({
+      ...{ inputs: [tensor], ...fault },
+    })),
+  ];
+  const publisher = cluster.network.connect({ name: "publisher" });
+  const reply = publisher.newInbox();
+  const answers: string[] = [];
+  publisher.subscribe(reply, ({ payload }) => void answers.push(new TextDecoder().decode(payload)));
+  const json = { "Content-Type": CONTENT.json };
+  const texts = [...bodies.map((body) => JSON.stringify(body)), secret, `{"inputs": ${secret}`];
+  for (const text of texts)
+    publisher.publish(inferSubject("m", "shop"), new TextEncoder().encode(text), { reply, headers: json });
+  cluster.run(millis(100));
+  expect(answers.length).toBe(texts.length);
+  expect(answers.filter((answer) => answer.includes(secret)).length).toBeGreaterThan(3);
+  const told = refusalsOf(cluster, { app: "shop" });
+  expect(told.map(({ refusal }) => refusal?.code)).toEqual(Array(texts.length).fill("TUTTI_INVALID_INPUT"));
+  expect(JSON.stringify(told)).not.toContain(secret);
 });
 
 test("in a flood most refusals are the ingress's, by share, and push out neither the batcher's nor another application's", () => {

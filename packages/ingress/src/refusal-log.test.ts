@@ -1,4 +1,12 @@
-import { RefusedRequest, type RefusalsAsked, type ResultBatch, TuttiError, WAITED_FOR } from "@tutti/protocol";
+import {
+  type ErrorCode,
+  type RefusalsAsked,
+  RefusedRequest,
+  type Refuser,
+  type ResultBatch,
+  TuttiError,
+  WAITED_FOR,
+} from "@tutti/protocol";
 import { type Instant, type Micros, actorKey, actorToken, after, instant, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "@tutti/actors/runtime";
@@ -65,7 +73,22 @@ test("a late answer and a failed run are kept with their batch", () => {
   expect(answered).toEqual({
     ...{ entry: 1, at: 1_031_000, waited: 31_000, model: "m", app: "shop", slo: 25_000, lateBy: 6_000, batch },
   });
-  expect(failed).toMatchObject({ batch, refusal: { by: "executor", actor: EXECUTOR, text: "out of memory" } });
+  expect(failed).toMatchObject({ batch, refusal: { by: "executor", actor: EXECUTOR } });
+});
+
+test("texts that may quote an input are not kept: of errors in reading it, in its run and in functions (REFUSALS-4)", () => {
+  const log = new RefusalLog(SELF);
+  const note = (code: ErrorCode, by: Refuser): void =>
+    log.note(held(), { error: new TuttiError(code, "s3cret"), by, now: AT, results: results() });
+  note("TUTTI_INVALID_INPUT", "ingress");
+  note("TUTTI_INTERNAL", "ingress");
+  note("TUTTI_TOO_LARGE", "executor");
+  const { requests } = log.find(ALL);
+  expect(requests.map(({ refusal }) => refusal?.code)).toEqual([
+    ...["TUTTI_TOO_LARGE", "TUTTI_INTERNAL", "TUTTI_INVALID_INPUT"],
+  ]);
+  expect(requests.map(RefusedRequest)).toEqual([true, true, true]);
+  expect(JSON.stringify(requests)).not.toContain("s3cret");
 });
 
 test("a request whose result never came names the executor that had it", () => {
@@ -112,7 +135,7 @@ test("a request that is refused before its model and its terms are known is kept
   refuse(log, long, AT, new TuttiError("TUTTI_NOT_FOUND", "y".repeat(1_000)));
   const [one] = log.find(ALL).requests;
   expect(RefusedRequest(one)).toBe(true);
-  expect([one!.model.length, one!.messageId!.length, one!.refusal!.text.length, one!.slo]).toEqual([
+  expect([one!.model.length, one!.messageId!.length, one!.refusal!.text!.length, one!.slo]).toEqual([
     64,
     128,
     240,

@@ -6,8 +6,11 @@
  *   REFUSALS-2. A flood can't push the others out: of each kind (model, application, cause) a burst is kept and so many
  *               a second, and the rest is counted. At 100,000 refusals a second this is all that most of them cost.
  *   REFUSALS-3. Requests that their publisher cancelled are not in it, nor jobs, nor warm-up requests.
+ *   REFUSALS-4. Texts that may quote inputs are left out: those of errors in reading a body or a header, in a run, and
+ *               in a pipeline's function.
  */
 import {
+  type ErrorCode,
   LATE,
   NAME_LENGTH_MAX,
   REPORTED_TEXT_LENGTH_MAX,
@@ -142,7 +145,8 @@ export class RefusalLog {
     const refuser = { ingress: this.#self, batcher: refusedBy, executor: results?.executor }[by];
     const isKnown = feasible > 0 && Number.isSafeInteger(feasible);
     return {
-      ...{ code, text: keptText(message, REPORTED_TEXT_LENGTH_MAX), retryable, by },
+      ...{ code, retryable, by },
+      ...(!mayQuote(code, by) && { text: keptText(message, REPORTED_TEXT_LENGTH_MAX) }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),
       actor: (refuser ?? this.#self) as ActorKey,
       ...(isKnown && { feasible }),
@@ -158,6 +162,10 @@ export class RefusalLog {
     return [one.messageId, one.bodyId, one.traceId, `${this.#token}.${one.entry}`].includes(request);
   }
 }
+
+/** REFUSALS-4. A pipeline's error has the code of its stage's or function's. */
+const mayQuote = (code: ErrorCode, by: Refuser): boolean => by === "executor" || QUOTING.has(code);
+const QUOTING: ReadonlySet<ErrorCode> = new Set(["TUTTI_INVALID_INPUT", "TUTTI_INTERNAL"]);
 
 /** The place of a kind, by the mixing steps of MurmurHash3. */
 function placeOf(app: number, model: number, cause: number): number {

@@ -27,7 +27,8 @@ export type Refuser = (typeof REFUSERS)[number];
 /** Error that the publisher was sent. */
 const RefusalTold = schema.record({
   code: word,
-  text: schema.text(REPORTED_TEXT_LENGTH_MAX),
+  /** Left out: it may quote the input. */
+  text: schema.optional(schema.text(REPORTED_TEXT_LENGTH_MAX)),
   retryable: schema.flag,
   retryAfterMs: schema.optional(schema.finite),
   by: schema.oneOf(REFUSERS),

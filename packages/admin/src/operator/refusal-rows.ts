@@ -2,7 +2,7 @@
 import { LATE, type RefusalsTold, type RefusedRequest } from "@tutti/protocol";
 import { type Micros, actorToken, formatDuration } from "@tutti/units";
 import { renderTable } from "../table.ts";
-import { leastSlo, refusalSentences } from "./refusal-sentences.ts";
+import { NOT_KEPT, leastSlo, refusalSentences } from "./refusal-sentences.ts";
 
 /** Actors are tokens, as in `tutti actors`; times are in µs, moments since the Unix epoch. */
 export interface RefusalRow {
@@ -19,7 +19,7 @@ export interface RefusalRow {
   readonly ingress: string;
   /** An error code, or LATE. */
   readonly cause: string;
-  /** The text that the publisher got. */
+  /** The text that the publisher got, or why it is not kept. */
   readonly reason?: string | undefined;
   readonly retryable?: boolean | undefined;
   readonly retryAfterMs?: number | undefined;
@@ -51,7 +51,7 @@ function rowOf(request: RefusedRequest, ingress: string): RefusalRow {
   return {
     id: messageId ?? bodyId ?? traceId ?? `${ingress}.${entry}`,
     ...{ at, model, version, pipeline, app, messageId, bodyId, traceId, ingress },
-    ...{ cause: refusal?.code ?? LATE, reason: refusal?.text },
+    ...{ cause: refusal?.code ?? LATE, reason: refusal && (refusal.text ?? NOT_KEPT) },
     ...{ retryable: refusal?.retryable, retryAfterMs: refusal?.retryAfterMs, by: refusal?.by },
     actor: refusal === undefined ? undefined : actorToken(refusal.actor),
     ...{ sloUs: slo, waitedUs: waited, lateByUs: lateBy, feasibleUs: leastSlo(request) },

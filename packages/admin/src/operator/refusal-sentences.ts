@@ -10,7 +10,7 @@ export function refusalSentences(request: RefusedRequest): string[] {
     ...(batch === undefined ? [] : [batchSentence(request, batch)]),
     ...pulledSentence(request),
     ...timeSentences(request),
-    ...(refusal === undefined ? [] : [`The publisher was told: "${refusal.text}"${againText(refusal)}.`]),
+    ...(refusal === undefined ? [] : [`The publisher was told${reasonText(refusal)}${againText(refusal)}.`]),
   ];
 }
 
@@ -83,6 +83,12 @@ function timeSentences(request: RefusedRequest): string[] {
   }
   return sentences;
 }
+
+/** Stands where a text is left out. */
+export const NOT_KEPT = "the publisher was told; the text may quote its input, and is not kept";
+
+const reasonText = ({ text }: NonNullable<RefusedRequest["refusal"]>): string =>
+  text === undefined ? " the reason in a text that may quote its input, and is not kept" : `: "${text}"`;
 
 function againText({ retryable, retryAfterMs }: NonNullable<RefusedRequest["refusal"]>): string {
   if (!retryable) return ", and that it may not send it again unchanged";

@@ -64,12 +64,14 @@ test("a late answer is explained by its batch, and a failed run by its executor"
     "It was answered 6 ms late: 31 ms after it had come, with an SLO of 25 ms.",
     `Its batch of 8 started 20 ms after it had come on accelerator 2 of executor ${actorToken(EXECUTOR!)}, ran for 10 ms, and the outcome left 1 ms later.`,
   ]);
-  const failed = { code: "TUTTI_INTERNAL", text: "out of memory", retryable: false };
-  const sentences = refusalSentences({ ...request, batch, refusal: { ...failed, by: "executor", actor: EXECUTOR! } });
+  const failed = { code: "TUTTI_INTERNAL", retryable: false, by: "executor" as const, actor: EXECUTOR! };
+  const sentences = refusalSentences({ ...request, batch, refusal: failed });
   expect(sentences[0]).toContain(`The executor ${actorToken(EXECUTOR!)} refused it (INTERNAL)`);
   expect(sentences.at(-1)).toBe(
-    'The publisher was told: "out of memory", and that it may not send it again unchanged.',
+    "The publisher was told the reason in a text that may quote its input, and is not kept, and that it may not send it again unchanged.",
   );
+  const [row] = refusalRows([told([{ ...request, batch, refusal: failed }])], 1);
+  expect(row!.reason).toBe("the publisher was told; the text may quote its input, and is not kept");
 });
 
 test("rows of all ingresses are in order of time, and named by the publisher's id or by their number", () => {
