@@ -105,7 +105,7 @@ export class PendingRequest {
   earlierToken: Uint8Array | undefined = undefined;
 
   // Known when it is refused (RefusalLog).
-  /** Least SLO that would have been met; 0: unknown. */
+  /** At least this SLO would have been needed; 0: unknown. */
   feasible: Micros = micros(0);
   /** Batcher that refused it, and the state of its queue then; batchers of earlier releases don't tell it. */
   refusedBy: ActorKey | 0 = 0;

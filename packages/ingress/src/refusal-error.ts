@@ -4,7 +4,7 @@ import type { PendingRequest } from "./pending-request.ts";
 import { retryAfterMs } from "./shedding.ts";
 
 export interface Refusal {
-  /** Least SLO that would have been met; 0 or Infinity: unknown, or time was not the cause. */
+  /** At least this SLO would have been needed; 0 or Infinity: unknown, or time was not the cause. */
   readonly feasible: Micros;
   /** Fraction of its application's requests that is admitted now, 0 … 1. */
   readonly keep: number;

@@ -52,7 +52,7 @@ export const RequestRefused = message({
     thread: field.thread,
     code: field.byte, //      codeNumber(): DEADLINE_INFEASIBLE, OVERLOADED, …
     seq: field.request,
-    feasible: field.micros, // the least SLO that would have been feasible; 0 = unknown
+    feasible: field.micros, // at least this SLO would have been needed; 0 = unknown
     // One at most, for people who ask why (docs/observability.md); batchers of earlier releases send none.
     queue: field.addedList({
       waitedFor: field.byte, //    index in WAITED_FOR

@@ -33,7 +33,10 @@ const RefusalTold = schema.record({
   retryAfterMs: schema.optional(schema.finite),
   by: schema.oneOf(REFUSERS),
   actor: schema.actor,
-  /** Least SLO that would have been met; left out: unknown, or time was not the cause. */
+  /**
+   * At least this SLO would have been needed: it is known without the wait for an accelerator. Left out: unknown, or
+   * time was not the cause.
+   */
   feasible: schema.optional(schema.time),
 });
 

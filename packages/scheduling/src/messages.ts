@@ -136,7 +136,9 @@ export interface ModelEffects {
    */
   answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number, scarcity: number): void;
   dispatch(batch: DispatchedBatch): void;
-  /** @param feasible - least SLO that would have been met; +Infinity where time was not the cause (a full queue) */
+  /**
+   * @param feasible - at least this SLO would have been needed; +Infinity where time was not the cause (a full queue)
+   */
   refuse(request: Request, cause: RefusalCause, feasible: Micros): void;
 }
 

@@ -28,7 +28,7 @@ export interface RefusalRow {
   readonly sloUs?: number | undefined;
   readonly waitedUs: number;
   readonly lateByUs?: number | undefined;
-  /** Least SLO that would have been met. */
+  /** At least this SLO would have been needed. */
   readonly feasibleUs?: number | undefined;
   readonly queue?: Omit<NonNullable<RefusedRequest["queue"]>, "alone"> & { readonly aloneUs: number };
   readonly batch?: Omit<NonNullable<RefusedRequest["batch"]>, "executor"> & { readonly executor: string };
@@ -79,7 +79,7 @@ export function renderRefusals(rows: readonly RefusalRow[]): string {
       "by",
       "SLO",
       "waited",
-      "feasible",
+      "needed",
       "queue",
       "waited for",
       "reason",

@@ -14,7 +14,9 @@ export function refusalSentences(request: RefusedRequest): string[] {
   ];
 }
 
-/** Least SLO that would have been met. Undefined: unknown, or its SLO was long enough, and nothing ran in time. */
+/**
+ * At least this SLO would have been needed. Undefined: unknown, or its SLO was long enough, and nothing ran in time.
+ */
 export function leastSlo({ slo, refusal }: Pick<RefusedRequest, "slo" | "refusal">): Micros | undefined {
   const feasible = refusal?.feasible;
   return feasible !== undefined && feasible > (slo ?? 0) ? feasible : undefined;
@@ -78,8 +80,10 @@ function timeSentences(request: RefusedRequest): string[] {
     );
   const feasible = leastSlo(request);
   if (feasible !== undefined) {
-    const more = slo === undefined ? "" : `, ${formatDuration((feasible - slo) as Micros)} more than it had,`;
-    sentences.push(`An SLO of ${formatDuration(feasible)}${more} would have been met.`);
+    const more = slo === undefined ? "" : `, ${formatDuration((feasible - slo) as Micros)} more than it had`;
+    // Its batcher reckons with an accelerator that is free at that moment, and none was.
+    const still = queue?.waitedFor === "accelerator" ? ", even with an accelerator free by then" : "";
+    sentences.push(`An SLO of at least ${formatDuration(feasible)} would have been needed${more}${still}.`);
   }
   return sentences;
 }

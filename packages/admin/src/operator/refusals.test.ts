@@ -31,7 +31,7 @@ test("a refusal is explained by what its batcher knew", () => {
     "It waited for an accelerator: as far as its batcher knew, all 4 that serve were busy.",
     "12 other requests of its model were queued, and 1 batch was under way.",
     "By itself on a free accelerator it would have needed 6 ms of its 25 ms.",
-    "An SLO of 43 ms, 18 ms more than it had, would have been met.",
+    "An SLO of at least 43 ms would have been needed, 18 ms more than it had, even with an accelerator free by then.",
     'The publisher was told: ""m" is overloaded", and that it may send it again after 40 ms.',
   ]);
 });
@@ -45,14 +45,16 @@ test.each([
   [{ waitedFor: "room" }, "The queue of its model was full."],
   [{ waitedFor: "share" }, "the share of its application or priority was used up"],
 ])("what it waited for is a sentence: %j", (state, sentence) => {
-  expect(refusalSentences({ ...REFUSED, queue: { ...queue, ...state } })[1]).toContain(sentence);
+  const sentences = refusalSentences({ ...REFUSED, queue: { ...queue, ...state } });
+  expect(sentences[1]).toContain(sentence);
+  expect(sentences.join().includes("even with an accelerator")).toBe(sentence.includes("serve"));
 });
 
 test("a cause that only a newer batcher knows is no sentence, and an SLO that was long enough is no advice", () => {
   const unknown = { ...REFUSED, queue: { ...queue, waitedFor: "tea" }, refusal: { ...refusal, feasible: millis(20) } };
   const sentences = refusalSentences(unknown);
   expect(sentences[1]).toBe("12 other requests of its model were queued, and 1 batch was under way.");
-  expect(sentences.join()).not.toContain("would have been met");
+  expect(sentences.join()).not.toContain("would have been needed");
   expect(refusalRows([told([unknown])], 1)[0]?.feasibleUs).toBe(undefined);
 });
 
@@ -81,7 +83,7 @@ test("rows of all ingresses are in order of time, and named by the publisher's i
   expect(refusalRows([told([REFUSED, nameless])], 1).map(({ at }) => at)).toEqual([AT + 5]);
   const [head, first, second] = renderRefusals(rows).split("\n");
   expect(head).toMatch(
-    /^when \(UTC\) +model +application +id +cause +by +SLO +waited +feasible +queue +waited for +reason$/,
+    /^when \(UTC\) +model +application +id +cause +by +SLO +waited +needed +queue +waited for +reason$/,
   );
   expect(first).toMatch(/ OVERLOADED +batcher +- +18 ms +43 ms +12 +accelerator +"m" is overloaded$/);
   expect(second).toMatch(/^11-26 20:16:03.123 +m +shop +order-17 +OVERLOADED +batcher +25 ms /);

@@ -19,8 +19,9 @@ Processes of the new parts start and load while the old ones serve; then those f
   tutti split executor-0 60       two parts, of 60 and of 40 percent; again with another size they are resized
   tutti split executor-0 100      whole again`,
   refusals: `
-waited is from arrival to refusal or answer; feasible is the least SLO that would have been met; queue is how many requests waited, and waited for is what this
-one waited for: an accelerator, a batch to fill, nothing (it was too late when it came), room in a full queue, or its application's share.
+waited is from arrival to refusal or answer; needed is what its SLO would have had to be at least, even with an accelerator free by then;
+queue is how many requests waited, and waited for is what this one waited for: an accelerator, a batch to fill, nothing (it was too late when it came), room in
+a full queue, or its application's share.
 Every ingress keeps the last 16,384; of a flood of one model, application and cause it keeps some each second. Inputs are never kept, nor are jobs and requests that were cancelled.
 
   tutti refusals --request <id>   one of the ids in the list, or the publisher's Nats-Msg-Id, body id or trace id: why, in sentences`,
