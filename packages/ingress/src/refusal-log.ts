@@ -3,8 +3,9 @@
  * what is known when the request ends, and never its inputs or outputs.
  *
  *   REFUSALS-1. Bounded (T7): beyond REFUSALS_KEPT_MAX the oldest is let go.
- *   REFUSALS-2. A flood can't push the others out: of each kind (model, application, cause) a burst is kept and so many
- *               a second, and the rest is counted. At 100,000 refusals a second this is all that most of them cost.
+ *   REFUSALS-2. A flood leaves the others there for long: of each kind (model, application, cause) a burst is kept and
+ *               so many a second, and the rest is counted. At 100,000 refusals a second this is all that most of them
+ *               cost.
  *   REFUSALS-3. Requests that their publisher cancelled are not in it, nor jobs, nor warm-up requests.
  *   REFUSALS-4. Texts that may quote inputs are left out: those of errors in reading a body or a header, in a run, and
  *               in a pipeline's function.
@@ -35,9 +36,12 @@ import type { PendingRequest } from "./pending-request.ts";
 
 /** Requests that one ingress keeps: some 10 MB. */
 export const REFUSALS_KEPT_MAX = 16_384;
-/** Requests of one kind that are kept if they come at once, and each second. A flood then fills the log in 50 s. */
+/**
+ * Requests of one kind that are kept if they come at once, and each second: one flood takes 53 minutes to push out the
+ * other kinds.
+ */
 const BURST_KEPT = 512;
-const KEPT_PER_SECOND = 320;
+const KEPT_PER_SECOND = 5;
 /** Kinds that are told apart, by a hash: those that share a place share what is kept of them. */
 const KIND_BITS = 10;
 /** The cause of late answers, beside the numbers of codes. */
