@@ -8,7 +8,7 @@ import { ClusterView } from "./cluster-view.ts";
 import { askIngresses } from "./ingress-questions.ts";
 import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
 import { refusalSentences } from "./refusal-sentences.ts";
-import { questionOf } from "./refusals.ts";
+import { nobodyError, questionOf } from "./refusals.ts";
 
 const AT = instant(Date.UTC(2026, 10, 26, 20, 16, 3, 123) * 1_000);
 const [INGRESS, BATCHER, EXECUTOR] = [77_777, 88_888, 99_999].map(actorKey);
@@ -130,6 +130,11 @@ test("flags become a question, and what is none says so", () => {
     expect(usage(undefined, { limit })).toEqual(wrong(`--limit ${limit}`));
   expect(usage("a.b", {})).toEqual(wrong("a.b is no name"));
   expect(usage(undefined, { app: "a b" })).toEqual(wrong("--app a b"));
+});
+
+test("where no ingress answers, its permissions may be old: the advice ends with its restart", () => {
+  expect(nobodyError([]).message).toContain("`tutti actors`");
+  expect(nobodyError([INGRESS!]).message).toMatch(/tutti auth write.*tutti restart ingress/);
 });
 
 test("every ingress that is there is asked, and those that don't answer are named", async () => {

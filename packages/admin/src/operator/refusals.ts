@@ -131,10 +131,10 @@ const silentText = (silent: IngressAnswers["silent"]): string =>
   silent.length === 0 ? "" : `; no answer from ${silent.map((key) => `ingress ${actorToken(key)}`).join(", ")}`;
 
 /** Nobody is heard, or those that are there can't be asked. */
-function nobodyError(silent: IngressAnswers["silent"]): CommandError {
+export function nobodyError(silent: IngressAnswers["silent"]): CommandError {
   if (silent.length === 0)
     return new CommandError("no ingress was heard: `tutti actors` lists who is there", EXIT.unavailable);
-  const text = `no ingress answered${silentText(silent)}: it is too busy (--wait 10), or of an earlier release, or the NATS servers have the permissions of one (\`tutti auth write\`)`;
+  const text = `no ingress answered${silentText(silent)}: it is too busy (--wait 10), or of an earlier release, or the NATS servers have the permissions of one (\`tutti auth write\`, have the servers read them, and restart the ingresses: \`tutti restart ingress\`)`;
   return new CommandError(text, EXIT.unavailable);
 }
 

@@ -5,7 +5,7 @@ import type { Logger } from "@tutti/ports/telemetry";
 export const DENIED_SUBJECTS_MAX = 16;
 
 const ADVICE =
-  "NATS does not allow it, and refuses it again without a line here: the permissions of this user are perhaps those of an earlier release. Write them anew with `tutti auth write`, and have the servers read them (`nats-server --signal reload`)";
+  "NATS does not allow it, and refuses it again without a line here: the permissions of this user are perhaps those of an earlier release. Write them anew with `tutti auth write`, and have the servers read them (`nats-server --signal reload`), and restart this actor, which does not ask again for what was refused (`tutti restart`)";
 
 /** Logs each subject that NATS refuses once: an actor publishes some of them every second. */
 export function deniedSubjects(log: Logger): (status: BusStatus) => void {
