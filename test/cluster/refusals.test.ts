@@ -48,6 +48,10 @@ test("what the ingress refuses by itself is told as its own, with the least SLO 
   const [short] = refusalsOf(cluster, { request: "short" });
   expect(short).toMatchObject({ slo: 2_000, refusal: { by: "ingress", code: "TUTTI_DEADLINE_INFEASIBLE" } });
   expect(short!.refusal!.feasible).toBeGreaterThanOrEqual(10_000);
+  const inSteps = cluster.ask("m", { sloMs: 2, costs: "2ms=1, 4ms=3", id: "steps" });
+  cluster.run(millis(50));
+  expect(inSteps.outcomes[0]!.text).toContain("can't meet 4 ms");
+  expect(refusalsOf(cluster, { request: "steps" })).toMatchObject([{ slo: 4_000 }]);
   expect(refusalsOf(cluster, { model: "nobody" })).toMatchObject([
     { messageId: "unknown", refusal: { code: "TUTTI_NOT_FOUND" } },
   ]);

@@ -121,7 +121,9 @@ export class RefusalLog {
 
   #describe(entry: number, request: PendingRequest, ending: RequestEnding): RefusedRequest {
     const { error, by, now, results } = ending;
-    const { arrivedAt, target, app, pipeline, slo, executor, refusedIn } = request;
+    const { arrivedAt, target, app, pipeline, executor, refusedIn } = request;
+    // A refusal with costs in steps means the last one, which the publisher was told; a late answer missed the first.
+    const slo = error === undefined ? request.slo : request.lastSlo;
     const model = request.model as PendingRequest["model"] | undefined;
     const served = model?.spec.name;
     const queue = refusedIn === undefined ? undefined : queueOf(refusedIn);

@@ -80,7 +80,9 @@ export const RefusedRequest = schema.record({
   messageId: schema.optional(id),
   bodyId: schema.optional(id),
   traceId: schema.optional(id),
-  /** Left out: it was refused before its terms were read. */
+  /**
+   * For a refusal with costs in steps the last one. Left out: it was refused before its terms were read.
+   */
   slo: schema.optional(schema.time),
   /** It was either refused, or answered so long after its deadline. */
   refusal: schema.optional(RefusalTold),
