@@ -1,3 +1,4 @@
+import { DeadlineQueue } from "@tutti/collections";
 import { LatencyTable } from "@tutti/profile";
 import type { ActorKey, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
 import { ALWAYS } from "@tutti/units";
@@ -7,6 +8,7 @@ import {
   type ModelEvent,
   type ModelThreadConfig,
   type RefusalState,
+  type Request,
   createModelThread,
   refusalState,
   step,
@@ -77,4 +79,14 @@ test("a request that finds the queue full waited for room", () => {
   const { states, arrive } = thread({ policy: { kind: "deferred" }, queueMax: 2 });
   for (let seq = 1; seq <= 3; seq++) arrive(seq, seq);
   expect(states).toMatchObject([{ waitedFor: "room", queued: 2 }]);
+});
+
+test("a request beyond its share waited for that, though requests that missed a step of their costs are as many as fit", () => {
+  const { model, arrive } = thread({ policy: { kind: "deferred" }, queueMax: 2 });
+  arrive(1, 1);
+  const request = model.queue.head()!;
+  model.later = new DeadlineQueue<Request>(2);
+  model.later.add({ ...request, seq: 2 as RequestSeq });
+  const state = refusalState(model, request, Infinity as Micros);
+  expect(state).toMatchObject({ waitedFor: "share", queued: 2 });
 });

@@ -27,19 +27,18 @@ export interface RefusalState {
  */
 export function refusalState(model: ModelThread, request: Request, feasible: Micros): RefusalState {
   const { queue, later, inFlightBatches, respond } = model;
-  const queued = queue.size + (later?.size ?? 0);
   return {
-    waitedFor: waitedFor(model, request, feasible, queued),
-    queued,
+    waitedFor: waitedFor(model, request, feasible),
+    queued: queue.size + (later?.size ?? 0),
     inFlight: inFlightBatches.size,
     alone: micros(Math.ceil(delay(model, 1) + alone(model, request) + respond)),
   };
 }
 
-function waitedFor(model: ModelThread, request: Request, feasible: Micros, queued: number): WaitedFor {
+function waitedFor(model: ModelThread, request: Request, feasible: Micros): WaitedFor {
   const { now, queue, refusals, offered, headDueAt } = model;
-  // Time was not the cause.
-  if (feasible === Infinity) return queued >= queue.capacity ? "room" : "share";
+  // Time was not the cause. Requests that aim at a later step of their costs take no room from those that arrive.
+  if (feasible === Infinity) return queue.size >= queue.capacity ? "room" : "share";
   if (refusals.hasJustCome(request, now)) return "nothing";
   // Before its plan is due the batch waits for others to fill it; from then on the ranker grants when it can.
   return offered.batchSize > 0 && now < headDueAt ? "batch" : "accelerator";
