@@ -84,7 +84,7 @@ test("a request that waited for an accelerator is explained, by its id and by it
   expect(stdout).toContain(`${one.id}: shop asked wide, ended `);
   expect(stdout).toMatch(/The batcher \w+ refused it \(\w+\) [\d.]+ m?s after it had come, with an SLO of 500 ms\./);
   expect(stdout).toContain("It waited for an accelerator: as far as its batcher knew, ");
-  expect(stdout).toMatch(/\d+ other requests? of its model w\w+ queued, and \d+ batch\w* w\w+ under way\./);
+  expect(stdout).toMatch(/\d+ other requests? of its queue w\w+ waiting, and \d+ batch\w* w\w+ under way\./);
   // l(1) is 205 ms; the rest is delays, which a busy machine makes long.
   const [, alone] = /would have needed (\d+) ms of its 500 ms/.exec(stdout) ?? [];
   expect(Number(alone)).toBeGreaterThanOrEqual(205);

@@ -40,7 +40,7 @@ const RefusalTold = schema.record({
   feasible: schema.optional(schema.time),
 });
 
-/** The queue of its model when its batcher refused it. */
+/** The queue that it was in when its batcher refused it: a model has one for each of its buckets. */
 export const RefusalQueueTold = schema.record({
   /** One of WAITED_FOR. */
   waitedFor: word,

@@ -31,7 +31,7 @@ function endSentence({ refusal, lateBy, waited, slo }: RefusedRequest): string {
 
 function queueSentences(queue: RefusalQueueTold): string[] {
   const { queued, inFlight } = queue;
-  const others = `${count(queued, "other request")} of its model ${queued === 1 ? "was" : "were"} queued`;
+  const others = `${count(queued, "other request")} of its queue ${queued === 1 ? "was" : "were"} waiting`;
   const batches = `${count(inFlight, "batch", "batches")} ${inFlight === 1 ? "was" : "were"} under way`;
   const waited = WAITED.get(queue.waitedFor)?.(queue);
   return [...(waited === undefined ? [] : [waited]), `${others}, and ${batches}.`];
@@ -42,7 +42,7 @@ const WAITED = new Map<string, (queue: RefusalQueueTold) => string>([
   ["nothing", () => "It could not be met any more when it reached its batcher."],
   ["batch", () => "It waited for other requests to run with: its batch was not due yet."],
   ["accelerator", (queue) => `It waited for an accelerator: ${acceleratorText(queue)}.`],
-  ["room", () => "The queue of its model was full."],
+  ["room", () => "Its queue was full."],
   ["share", () => "Its model was overloaded, and the share of its application or priority was used up."],
 ]);
 

@@ -29,7 +29,7 @@ test("a refusal is explained by what its batcher knew", () => {
   expect(refusalSentences(REFUSED)).toEqual([
     `The batcher ${actorToken(BATCHER!)} refused it (OVERLOADED) 18 ms after it had come, with an SLO of 25 ms.`,
     "It waited for an accelerator: as far as its batcher knew, all 4 that serve were busy.",
-    "12 other requests of its model were queued, and 1 batch was under way.",
+    "12 other requests of its queue were waiting, and 1 batch was under way.",
     "By itself on a free accelerator it would have needed 6 ms of its 25 ms.",
     "An SLO of at least 43 ms would have been needed, 18 ms more than it had, even with an accelerator free by then.",
     'The publisher was told: ""m" is overloaded", and that it may send it again after 40 ms.',
@@ -42,7 +42,7 @@ test.each([
   [{ accelerators: 0 }, "none serves its model"],
   [{ waitedFor: "batch" }, "its batch was not due yet"],
   [{ waitedFor: "nothing" }, "could not be met any more when it reached its batcher"],
-  [{ waitedFor: "room" }, "The queue of its model was full."],
+  [{ waitedFor: "room" }, "Its queue was full."],
   [{ waitedFor: "share" }, "the share of its application or priority was used up"],
 ])("what it waited for is a sentence: %j", (state, sentence) => {
   const sentences = refusalSentences({ ...REFUSED, queue: { ...queue, ...state } });
@@ -53,7 +53,7 @@ test.each([
 test("a cause that only a newer batcher knows is no sentence, and an SLO that was long enough is no advice", () => {
   const unknown = { ...REFUSED, queue: { ...queue, waitedFor: "tea" }, refusal: { ...refusal, feasible: millis(20) } };
   const sentences = refusalSentences(unknown);
-  expect(sentences[1]).toBe("12 other requests of its model were queued, and 1 batch was under way.");
+  expect(sentences[1]).toBe("12 other requests of its queue were waiting, and 1 batch was under way.");
   expect(sentences.join()).not.toContain("would have been needed");
   expect(refusalRows([told([unknown])], 1)[0]?.feasibleUs).toBe(undefined);
 });
