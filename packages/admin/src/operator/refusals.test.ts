@@ -1,5 +1,5 @@
 import { InMemoryNetwork } from "@tutti/ports/bus";
-import { type RefusedRequest, RefusalsAsked, RefusalsTold, subjectsOf } from "@tutti/protocol";
+import { Heartbeat, type RefusedRequest, RefusalsAsked, RefusalsTold, subjectsOf } from "@tutti/protocol";
 import { type Instant, actorKey, actorToken, instant, millis } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { ClusterView } from "./cluster-view.ts";
 import { askIngresses } from "./ingress-questions.ts";
 import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
 import { refusalSentences } from "./refusal-sentences.ts";
-import { nobodyError, questionOf } from "./refusals.ts";
+import { answersWithin, nobodyError, questionOf } from "./refusals.ts";
 
 const AT = instant(Date.UTC(2026, 10, 26, 20, 16, 3, 123) * 1_000);
 const [INGRESS, BATCHER, EXECUTOR] = [77_777, 88_888, 99_999].map(actorKey);
@@ -135,6 +135,24 @@ test("flags become a question, and what is none says so", () => {
 test("where no ingress answers, its permissions may be old: the advice ends with its restart", () => {
   expect(nobodyError([]).message).toContain("`tutti actors`");
   expect(nobodyError([INGRESS!]).message).toMatch(/tutti auth write.*tutti restart ingress/);
+});
+
+test("an ingress that does not answer is waited for as long as was asked, and no longer", async () => {
+  const network = new InMemoryNetwork();
+  const ingress = network.connect({ name: "ingress" });
+  const beat = (): void => {
+    const writer = new FrameWriter(INGRESS!);
+    const who = { key: INGRESS!, role: "ingress" as const, host: "h", pid: 1, leaving: false };
+    writer.add(Heartbeat, { ...who, sentAt: AT, startedAt: AT });
+    ingress.publish(subjectsOf("main").beat("ingress"), writer.take());
+  };
+  const beating = setInterval(beat, 20);
+  const startedAt = performance.now();
+  const bus = network.connect({ name: "operator" });
+  const { silent } = await answersWithin(bus, { most: 3 }, { cluster: "main", waitMs: 600 });
+  clearInterval(beating);
+  expect(silent).toEqual([INGRESS]);
+  expect(performance.now() - startedAt).toBeLessThan(1_000);
 });
 
 test("every ingress that is there is asked, and those that don't answer are named", async () => {

@@ -10,6 +10,7 @@ import {
   isName,
 } from "@tutti/protocol";
 import { type Instant, actorToken, instant, parseDuration } from "@tutti/units";
+import type { Bus } from "@tutti/ports/bus";
 import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { CommandError, EXIT, usageError } from "../failure.ts";
@@ -37,16 +38,27 @@ export function refusals(model: string | undefined, options: RefusalsOptions): P
   const question = questionOf(model, options, instant(Date.now() * 1_000));
   const waitMs = Number(options.wait) * 1_000;
   if (!(waitMs > 0)) throw usageError(`--wait ${options.wait}: a number of seconds`);
-  return withCluster({ ...options, name: "tutti-operator" }, async ({ control }, { cluster }) => {
-    const view = new ClusterView();
-    const listening = view.listen(control, cluster);
-    try {
-      await view.until(() => view.hasReports(1), waitMs);
-      tell(await askIngresses(control, question, { cluster, view, waitMs }), question, options.json === true);
-    } finally {
-      listening.stop();
-    }
-  });
+  return withCluster({ ...options, name: "tutti-operator" }, async ({ control }, { cluster }) =>
+    tell(await answersWithin(control, question, { cluster, waitMs }), question, options.json === true),
+  );
+}
+
+/** Hears for at most half of the time which ingresses there are, and asks them for the rest of it. */
+export async function answersWithin(
+  bus: Bus,
+  question: Question,
+  { cluster, waitMs }: { readonly cluster: string; readonly waitMs: number },
+): Promise<IngressAnswers> {
+  const startedAt = performance.now();
+  const view = new ClusterView();
+  const listening = view.listen(bus, cluster);
+  try {
+    await view.until(() => view.hasReports(1), waitMs / 2);
+    const leftMs = Math.max(0, startedAt + waitMs - performance.now());
+    return await askIngresses(bus, question, { cluster, view, waitMs: leftMs });
+  } finally {
+    listening.stop();
+  }
 }
 
 /** @throws {CommandError} usage: a flag's value is none */
