@@ -165,7 +165,8 @@ test("a shadow whose answers differ is found out without anybody getting one, an
     expect(Number(shadow["compared"])).toBeGreaterThanOrEqual(5);
     expect(shadow["differ"]).toBe(shadow["compared"]);
     expect(Object.keys(await load.take())).toEqual(["1"]);
-    const ended = await json("rollout", "add", "--to", "3", "--percent", "100", "--over", "10m");
+    const to = ["--to", "3", "--percent", "100", "--over", "10m", "--max-mismatch", "0%"];
+    const ended = await json("rollout", "add", ...to);
     expect([ended.code, ended.body["done"]]).toEqual([1, false]);
     expect(ended.body["why"]).toMatch(/^version 3 was rolled back at 1 %: \d+ of \d+ compared answers differ/);
     const status = await up.command("status", "--once");
