@@ -54,14 +54,14 @@ function thread(more: Partial<ModelThreadConfig> = {}) {
   let grants = 0;
   return {
     ...{ model, offers, answers, batches, refused, order, send },
-    arrive: (at: number, seq: number, o: { slo?: number; ingress?: number } = {}) => {
+    arrive: (at: number, seq: number, o: { slo?: number; ingress?: number; isOwn?: boolean } = {}) => {
       const slo = (o.slo ?? 12_000) as Micros;
       const times = { deadline: (at + slo) as Instant, arrivedAt: at as Instant, slo };
       const ids = { ingress: (o.ingress ?? 1) as ActorKey, seq: seq as RequestSeq };
       send({
         kind: "request-arrived",
         at: at as Instant,
-        request: { ...ids, ...times, app: 0, size: 0 } satisfies Request,
+        request: { ...ids, ...times, app: 0, size: 0, ...(o.isOwn === true && { isOwn: true }) } satisfies Request,
       });
     },
     grant: (at: number, o: Partial<Grant> = {}, own?: LatencyTable) => {
@@ -419,4 +419,17 @@ test("an accelerator counts as idle if it was that for longer than a hop takes: 
     [1_100, run],
     [0, run],
   ]);
+});
+
+test("a warm-up request that waits for an accelerator says nothing of how scarce accelerators are", () => {
+  for (const [isOwn, level] of [
+    [true, 0],
+    [false, 1],
+  ] as const) {
+    const { model, arrive, grant, batches } = thread({ policy: { kind: "adaptive" }, prefer: "latency" });
+    arrive(0, 1, { isOwn });
+    grant(0, { freeAt: 5_000 as Instant });
+    expect(batches).toHaveLength(1);
+    expect(model.scarcity.level(0)).toBe(level);
+  }
 });

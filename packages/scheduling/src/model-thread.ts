@@ -175,7 +175,9 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
     const startAt = Math.max(base + model.perItem * b, grant.freeAt, model.awaited) as Instant;
     assert(startAt <= model.latest, "M4: a batch that would miss its deadline");
     const { expectedRun } = model;
-    if (model.prefer === "latency" && b > model.laterSize) noteWait(model, grant, b - model.laterSize, isOwnRun);
+    // Warm-up requests wait for one another and for measurements: that says nothing about the load.
+    const tells = model.prefer === "latency" && b > model.laterSize && model.first!.isOwn !== true;
+    if (tells) noteWait(model, grant, b - model.laterSize, isOwnRun);
     dispatch(model, grant, startAt, expectedRun, out);
     answer(model, grant, true, (startAt + expectedRun) as Instant, out);
   }
