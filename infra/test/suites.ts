@@ -12,7 +12,7 @@ export type Suite =
 const firstOnes = ["boundaries", "unit", "setup", "golden", "simulation"];
 const lastOnes = ["conformance", "containers", "kubernetes", "attack", "soak", "release", "alone", "e2e", "bench"];
 
-/** Suites that compute, as checks do: their results are the same on a busy machine. */
+/** Suites that compute, as checks do: a busy machine makes them slower, and what few of them time has room for that. */
 const computing = ["boundaries", "unit", "golden", "simulation", "chart", "cluster", "docs", "fuzz"];
 /** Suites that wait most of their time, and judge no time that a busy machine spoils. */
 const waiting = ["containers"];
