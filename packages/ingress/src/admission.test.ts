@@ -1,8 +1,19 @@
-import type { BucketRunTimes } from "@tutti/protocol";
+import type { Delivery } from "@tutti/ports/bus";
+import { type BucketRunTimes, HEADER } from "@tutti/protocol";
 import { after, instant, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "@tutti/actors/runtime";
-import { checkFeasible } from "./admission.ts";
+import {
+  checkFeasible,
+  checkNames,
+  checkWanted,
+  readForm,
+  readPriority,
+  readSizeHint,
+  readTiming,
+} from "./admission.ts";
+import { readIsJob } from "./job-admission.ts";
+import type { TermsError } from "./terms-error.ts";
 
 const AT = instant(1_000_000_000);
 
@@ -38,3 +49,41 @@ test("where they hardly vary, what is planned with counts", () => {
   expect(refusalOf("unknown", 40)).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 100.5]);
   expect(refusalOf("static", 110)).toEqual([undefined, 0]);
 });
+
+const SECRET = "s3cret";
+const withHeaders = (headers: Readonly<Record<string, string>>): Delivery =>
+  ({ payload: new TextEncoder().encode("x"), header: (name: string) => headers[name] }) as unknown as Delivery;
+const timing = (delivery: Delivery): unknown => readTiming(delivery, millis(25), AT);
+
+test.each([
+  [HEADER.slo, timing],
+  [HEADER.deadline, timing],
+  [HEADER.costs, timing],
+  [HEADER.contentType, readForm],
+  [HEADER.priority, readPriority],
+  [HEADER.size, readSizeHint],
+  [HEADER.job, readIsJob],
+])("a wrong %s is quoted to its publisher, and told to others without its value (REFUSALS-4)", (header, read) => {
+  const error = thrownBy(() => read(withHeaders({ [header]: SECRET })));
+  expect(error.message).toContain(`${header} "${SECRET}"`);
+  expect(error.outline).toMatch(new RegExp(`^${header} is n`));
+  expect(error.outline).not.toContain(SECRET);
+});
+
+test("a name or an output that nobody has is told to others without it (REFUSALS-4)", () => {
+  const model = { spec: { name: "m", outputs: [{ name: "y" }] } } as unknown as CatalogModel;
+  const checks = [() => checkNames({ target: `${SECRET}!`, app: "shop" }), () => checkWanted([SECRET], model)];
+  for (const error of checks.map(thrownBy)) {
+    expect(error.message).toContain(SECRET);
+    expect(error.outline).not.toContain(SECRET);
+  }
+});
+
+function thrownBy(run: () => unknown): TermsError {
+  try {
+    run();
+  } catch (error) {
+    return error as TermsError;
+  }
+  throw new Error("nothing was refused");
+}

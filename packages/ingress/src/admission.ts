@@ -23,6 +23,7 @@ import { type Form, formOf } from "@tutti/wire";
 import type { CatalogModel } from "@tutti/actors/runtime";
 import type { PendingRequest } from "./pending-request.ts";
 import type { PendingRequests } from "./pending-requests.ts";
+import { TermsError, headerError, shown } from "./terms-error.ts";
 
 /** Parses `infer.<target>.<app>`; undefined for anything else. The names are not checked yet. */
 export function readSubject(subject: string): { readonly target: string; readonly app: string } | undefined {
@@ -35,8 +36,8 @@ export function readSubject(subject: string): { readonly target: string; readonl
 export function checkNames({ target, app }: { readonly target: string; readonly app: string }): void {
   const bad = !isModelName(target) ? target : !isName(app) ? app : undefined;
   if (bad === undefined) return;
-  const rule = `letters, digits, "-" and "_", at most ${NAME_LENGTH_MAX} of them (NAME_LENGTH_MAX)`;
-  throw new TuttiError("TUTTI_INVALID_INPUT", `"${shown(bad)}" is no name of a model or an application: ${rule}`);
+  const fault = `is no name of a model or an application: letters, digits, "-" and "_", at most ${NAME_LENGTH_MAX} of them (NAME_LENGTH_MAX)`;
+  throw new TermsError(`"${shown(bad)}" ${fault}`, `a name in the subject ${fault}`);
 }
 
 /**
@@ -135,19 +136,13 @@ export function readTiming(
   if (deadlineText !== undefined) {
     const deadline = Math.round(Number(deadlineText) * 1000);
     if (!Number.isSafeInteger(deadline) || deadline <= 0)
-      throw new TuttiError(
-        "TUTTI_INVALID_INPUT",
-        `${HEADER.deadline} "${shown(deadlineText)}" is not a moment in milliseconds since 1970`,
-      );
+      throw headerError(HEADER.deadline, deadlineText, "is not a moment in milliseconds since 1970");
     if (deadline - arrivedAt > farthest) throw tooFar();
     return { deadline: instant(deadline), slo: micros(Math.max(0, deadline - arrivedAt)) };
   }
   const slo = sloText === undefined ? standard : parseDuration(sloText);
   if (slo === undefined || slo === 0)
-    throw new TuttiError(
-      "TUTTI_INVALID_INPUT",
-      `${HEADER.slo} "${shown(sloText ?? "")}" is not a duration above zero such as 25ms or 1.5s`,
-    );
+    throw headerError(HEADER.slo, sloText ?? "", "is not a duration above zero such as 25ms or 1.5s");
   if (slo > farthest) throw tooFar();
   return { deadline: instant(arrivedAt + slo), slo };
 }
@@ -161,14 +156,17 @@ function readCosts(delivery: Delivery): readonly CostOffset[] | undefined {
   if (text === undefined) return undefined;
   const costs = parseCosts(text);
   if (typeof costs === "string")
-    throw new TuttiError("TUTTI_INVALID_INPUT", `${HEADER.costs} "${shown(text)}": ${costs}`);
+    throw new TermsError(
+      `${HEADER.costs} "${shown(text)}": ${costs}`,
+      `${HEADER.costs} is no list of steps that can be used: write 25ms=1, 100ms=3`,
+    );
   const sloText = delivery.header(HEADER.slo);
   if (
     sloText !== undefined ? parseDuration(sloText) !== costs[0]!.after : delivery.header(HEADER.deadline) !== undefined
   )
-    throw new TuttiError(
-      "TUTTI_INVALID_INPUT",
+    throw new TermsError(
       `the first step of ${HEADER.costs} is the SLO: leave ${HEADER.slo} and ${HEADER.deadline} out, or give ${HEADER.slo}: ${formatDuration(costs[0]!.after)}`,
+      `${HEADER.slo} or ${HEADER.deadline} differs from the first step of ${HEADER.costs}, which is the SLO`,
     );
   return costs;
 }
@@ -213,12 +211,10 @@ export function readForm(delivery: Delivery): Form {
   const contentType = delivery.header(HEADER.contentType);
   const form = formOf(contentType, delivery.payload);
   if (form !== undefined) return form;
-  throw new TuttiError(
-    "TUTTI_INVALID_INPUT",
-    contentType === undefined
-      ? "the payload is neither JSON nor binary tensors: set Content-Type"
-      : `Content-Type "${shown(contentType)}" is not served: use application/json, application/msgpack or application/vnd.tutti.tensor`,
-  );
+  if (contentType === undefined)
+    throw new TermsError("the payload is neither JSON nor binary tensors: set Content-Type");
+  const forms = "application/json, application/msgpack or application/vnd.tutti.tensor";
+  throw headerError("Content-Type", contentType, `is not served: use ${forms}`);
 }
 
 export const tooLarge = (bytes: number): TuttiError =>
@@ -229,7 +225,7 @@ export const tooLarge = (bytes: number): TuttiError =>
 
 export function checkSize(delivery: Delivery): void {
   if (delivery.headersUnreadable === true)
-    throw new TuttiError("TUTTI_INVALID_INPUT", "the message's headers can't be read: each is a line `name: value`");
+    throw new TermsError("the message's headers can't be read: each is a line `name: value`");
   if (delivery.payload.byteLength > REQUEST_BYTES_MAX) throw tooLarge(delivery.payload.byteLength);
   if ((delivery.headerBytes ?? 0) > HEADER_BYTES_MAX)
     throw new TuttiError(
@@ -244,10 +240,7 @@ export function readPriority(delivery: Delivery): number {
   if (text === undefined) return 0;
   const priority = Number(text);
   if (Number.isInteger(priority) && priority >= 0 && priority <= 255) return priority;
-  throw new TuttiError(
-    "TUTTI_INVALID_INPUT",
-    `${HEADER.priority} "${shown(text)}" is not a whole number from 0 to 255`,
-  );
+  throw headerError(HEADER.priority, text, "is not a whole number from 0 to 255");
 }
 
 /**
@@ -259,10 +252,7 @@ export function readSizeHint(delivery: Delivery): number {
   if (text === undefined) return 0;
   const size = text.trim() === "" ? NaN : Number(text);
   if (size > 0 && size <= SIZE_HINT_MAX) return size;
-  throw new TuttiError(
-    "TUTTI_INVALID_INPUT",
-    `${HEADER.size} "${shown(text)}" is not a number above zero and up to ${SIZE_HINT_MAX} (SIZE_HINT_MAX)`,
-  );
+  throw headerError(HEADER.size, text, `is not a number above zero and up to ${SIZE_HINT_MAX} (SIZE_HINT_MAX)`);
 }
 
 /** Names of the outputs that the header asks for. */
@@ -282,15 +272,15 @@ export function checkWanted(
   for (const name of wanted) {
     if (spec.outputs.some((output) => output.name === name)) continue;
     const names = spec.outputs.map((output) => output.name).join(", ");
-    throw new TuttiError("TUTTI_INVALID_INPUT", `"${spec.name}" has no output "${shown(name)}": it has ${names}`);
+    throw new TermsError(
+      `"${spec.name}" has no output "${shown(name)}": it has ${names}`,
+      `"${spec.name}" lacks an output that was asked for: it has ${names}`,
+    );
   }
   return wanted;
 }
 
 const tooFar = (): TuttiError =>
-  new TuttiError(
-    "TUTTI_INVALID_INPUT",
+  new TermsError(
     `a deadline more than ${formatDuration(micros(SLO_US_MAX))} away would hold memory for as long: choose a nearer one (SLO_US_MAX)`,
   );
-/** Text from outside, short enough for an error message. */
-const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);

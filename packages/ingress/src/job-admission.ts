@@ -4,6 +4,7 @@ import { HEADER, type Role, SLO_US_MAX, TuttiError } from "@tutti/protocol";
 import { after, earlier, micros } from "@tutti/units";
 import type { ActorRuntime, CatalogModel } from "@tutti/actors/runtime";
 import type { PendingRequest } from "./pending-request.ts";
+import { headerError } from "./terms-error.ts";
 
 /** Longest time for which an ingress holds a job; then it is refused, and may be sent again. */
 export const JOB_HELD_FOR = micros(SLO_US_MAX);
@@ -13,10 +14,7 @@ const RETRY_MS = 1_000;
 export function readIsJob(delivery: Delivery): boolean {
   const text = delivery.header(HEADER.job);
   if (text === undefined || text === "1") return text !== undefined;
-  throw new TuttiError(
-    "TUTTI_INVALID_INPUT",
-    `${HEADER.job} "${text.slice(0, 80)}" is not 1: leave it out for a request`,
-  );
+  throw headerError(HEADER.job, text, "is not 1: leave it out for a request");
 }
 
 /** A job's deadline may be far away; the ingress holds it for no longer than any request. */

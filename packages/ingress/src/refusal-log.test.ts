@@ -12,6 +12,7 @@ import { expect, test } from "vitest";
 import type { CatalogModel } from "@tutti/actors/runtime";
 import type { PendingRequest } from "./pending-request.ts";
 import { REFUSALS_KEPT_MAX, RefusalLog } from "./refusal-log.ts";
+import { headerError } from "./terms-error.ts";
 import { pendingRequest } from "./testing/pending-request.ts";
 
 const SELF = actorKey(77_777);
@@ -83,11 +84,15 @@ test("texts that may quote an input are not kept: of errors in reading it, in it
   note("TUTTI_INVALID_INPUT", "ingress");
   note("TUTTI_INTERNAL", "ingress");
   note("TUTTI_TOO_LARGE", "executor");
+  refuse(log, held(), AT, headerError("Tutti-Slo", "s3cret", "is no duration"));
   const { requests } = log.find(ALL);
-  expect(requests.map(({ refusal }) => refusal?.code)).toEqual([
-    ...["TUTTI_TOO_LARGE", "TUTTI_INTERNAL", "TUTTI_INVALID_INPUT"],
+  expect(requests.map(({ refusal }) => [refusal?.code, refusal?.text])).toEqual([
+    ["TUTTI_INVALID_INPUT", "Tutti-Slo is no duration"],
+    ["TUTTI_TOO_LARGE", undefined],
+    ["TUTTI_INTERNAL", undefined],
+    ["TUTTI_INVALID_INPUT", undefined],
   ]);
-  expect(requests.map(RefusedRequest)).toEqual([true, true, true]);
+  expect(requests.map(RefusedRequest)).toEqual(Array(4).fill(true));
   expect(JSON.stringify(requests)).not.toContain("s3cret");
 });
 

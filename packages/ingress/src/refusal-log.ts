@@ -7,11 +7,10 @@
  *               so many a second, and the rest is counted. At 100,000 refusals a second this is all that most of them
  *               cost.
  *   REFUSALS-3. Requests that their publisher cancelled are not in it, nor jobs, nor warm-up requests.
- *   REFUSALS-4. Texts that may quote inputs are left out: those of errors in reading a body or a header, in a run, and
- *               in a pipeline's function.
+ *   REFUSALS-4. Texts that may quote inputs are left out: those of errors in reading a body, in a run, and in a
+ *               pipeline's function. A fault in a header is told without the header's value.
  */
 import {
-  type ErrorCode,
   LATE,
   NAME_LENGTH_MAX,
   REPORTED_TEXT_LENGTH_MAX,
@@ -33,6 +32,7 @@ import { parseTraceparent } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, actorToken, between } from "@tutti/units";
 import { keptText } from "./kept-text.ts";
 import type { PendingRequest } from "./pending-request.ts";
+import { tellableText } from "./tellable-text.ts";
 
 /** Requests that one ingress keeps: some 10 MB. */
 export const REFUSALS_KEPT_MAX = 16_384;
@@ -146,13 +146,14 @@ export class RefusalLog {
   }
 
   #refusalOf(request: PendingRequest, error: TuttiError, { by, results }: RequestEnding): RefusalTold {
-    const { code, message, retryable, retryAfterMs } = error;
+    const { code, retryable, retryAfterMs } = error;
+    const text = tellableText(error, by);
     const { feasible, refusedBy } = request;
     const refuser = { ingress: this.#self, batcher: refusedBy, executor: results?.executor }[by];
     const isKnown = feasible > 0 && Number.isSafeInteger(feasible);
     return {
       ...{ code, retryable, by },
-      ...(!mayQuote(code, by) && { text: keptText(message, REPORTED_TEXT_LENGTH_MAX) }),
+      ...(text !== undefined && { text: keptText(text, REPORTED_TEXT_LENGTH_MAX) }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),
       actor: (refuser ?? this.#self) as ActorKey,
       ...(isKnown && { feasible }),
@@ -168,10 +169,6 @@ export class RefusalLog {
     return [one.messageId, one.bodyId, one.traceId, `${this.#token}.${one.entry}`].includes(request);
   }
 }
-
-/** REFUSALS-4. A pipeline's error has the code of its stage's or function's. */
-const mayQuote = (code: ErrorCode, by: Refuser): boolean => by === "executor" || QUOTING.has(code);
-const QUOTING: ReadonlySet<ErrorCode> = new Set(["TUTTI_INVALID_INPUT", "TUTTI_INTERNAL"]);
 
 /** The place of a kind, by the mixing steps of MurmurHash3. */
 function placeOf(app: number, model: number, cause: number): number {

@@ -15,6 +15,7 @@ import type { Store } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import { type Catalog, type CatalogModel, RouteWatcher } from "@tutti/actors/runtime";
 import { quarantineError, servingModel } from "./admission.ts";
+import { TermsError } from "./terms-error.ts";
 
 export interface RouterOptions {
   readonly store: Store;
@@ -79,8 +80,7 @@ export class VersionRouter {
       return { model: servingModel(this.#options.catalog().target(name), name, undefined), isVersioned: false };
     }
     if (header !== undefined && header !== named)
-      throw new TuttiError(
-        "TUTTI_INVALID_INPUT",
+      throw new TermsError(
         `the subject asks for version ${named} of "${name}", and ${HEADER.version} for another: leave one of them out`,
       );
     const model = this.#version(name, named);

@@ -16,6 +16,7 @@ import type { IngressFigures } from "../ingress-figures.ts";
 import type { PartId } from "../part-figures.ts";
 import type { RefusalLog } from "../refusal-log.ts";
 import { endOutcomeSpan } from "../request-spans.ts";
+import { TermsError } from "../terms-error.ts";
 import type { VersionRouter } from "../version-router.ts";
 import { PipelineMeasures } from "./pipeline-measures.ts";
 import { PipelineRun } from "./pipeline-run.ts";
@@ -111,7 +112,7 @@ export class PipelineRunner {
     const served = this.#served.get(target)!;
     const { spec } = served;
     if (delivery.header(HEADER.job) !== undefined)
-      throw new TuttiError("TUTTI_INVALID_INPUT", `"${target}" is a pipeline: jobs are for models`);
+      throw new TermsError(`"${target}" is a pipeline: jobs are for models`);
     const version = delivery.header(HEADER.version);
     if (version !== undefined && version !== spec.version)
       throw new TuttiError(
