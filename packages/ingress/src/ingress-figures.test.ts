@@ -23,15 +23,17 @@ const NOW = {
   warmModels: 0,
 };
 
+const answered = (now: Instant) => ({ error: undefined, by: "ingress" as const, now });
+
 test("every request is counted in all and under its own model, answered or refused with its cause", () => {
   const figures = new IngressFigures();
   const [mlp, ocr] = [spec("mlp", 1), spec("ocr", 2)];
   for (let i = 1; i <= 100; i++) {
     figures.accept(mlp);
-    figures.settle(held(mlp, at(0), at(100)), undefined, at(i));
+    figures.settle(held(mlp, at(0), at(100)), answered(at(i)));
   }
   figures.accept(ocr);
-  figures.settle(held(ocr, at(0), at(100)), new TuttiError("TUTTI_OVERLOADED", ""), at(5));
+  figures.settle(held(ocr, at(0), at(100)), { ...answered(at(5)), error: new TuttiError("TUTTI_OVERLOADED", "") });
   figures.refuseAtTheDoor(new TuttiError("TUTTI_DEADLINE_INFEASIBLE", ""), ocr, at(5));
   figures.refuseAtTheDoor(new TuttiError("TUTTI_NOT_FOUND", ""), undefined, at(5));
   const report = figures.report({ at: at(100), ...NOW });
@@ -50,7 +52,7 @@ test("a model that was unloaded is forgotten, also by requests of it that end la
   const mlp = spec("mlp", 1);
   figures.accept(mlp);
   figures.forget(mlp);
-  figures.settle(held(mlp, at(0), at(100)), undefined, at(5));
+  figures.settle(held(mlp, at(0), at(100)), answered(at(5)));
   const { figures: all, perThread } = figures.report({ at: at(10), ...NOW });
   expect([all["ok"], perThread]).toEqual([1, []]);
 });

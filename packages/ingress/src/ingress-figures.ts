@@ -12,6 +12,7 @@ import type { PendingRequest } from "./pending-request.ts";
 import { JobFigures } from "./job-figures.ts";
 import { PartFigures, type PartId } from "./part-figures.ts";
 import { countRefusal, refusals } from "./refusal-counts.ts";
+import type { RequestEnding } from "./refusal-log.ts";
 import { RequestSampler } from "./request-sampler.ts";
 
 /** Window of the latencies of a model's answers, which covers the last five to ten seconds. */
@@ -94,7 +95,7 @@ export class IngressFigures {
   /** @param spec - undefined if the model is unknown */
   refuseAtTheDoor(error: TuttiError, spec: ModelSpec | undefined, now: Instant): void {
     const { code } = error;
-    this.sampler.refused(error, spec, now);
+    this.sampler.refused(error, "ingress", spec, now);
     countRefusal(this.refused, code);
     if (spec !== undefined) this.#refuseVariant(code, spec);
     const model = spec === undefined ? undefined : this.#of(spec);
@@ -110,7 +111,7 @@ export class IngressFigures {
     this.parts.refused(variantOf(name, variant), code);
   }
 
-  settle(held: PendingRequest, error: TuttiError | undefined, now: Instant): void {
+  settle(held: PendingRequest, { error, by, now }: Pick<RequestEnding, "error" | "by" | "now">): void {
     const { name, variant } = held.model.spec;
     if (variant !== undefined) {
       if (error !== undefined) this.parts.refused(variantOf(name, variant), error.code);
@@ -118,7 +119,7 @@ export class IngressFigures {
     }
     const model = this.#models.get(threadOf(held.model.spec, 0))?.figures;
     if (error !== undefined) {
-      this.sampler.refused(error, held.model.spec, now);
+      this.sampler.refused(error, by, held.model.spec, now);
       if (held.ticket?.isStage !== true) countRefusal(this.refused, error.code);
       if (model !== undefined) countRefusal(model.refused, error.code);
       return;

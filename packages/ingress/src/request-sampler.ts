@@ -13,10 +13,15 @@ import {
   type StatsReported,
   type ArrivalReports,
   type RefusalReport,
+  type Refuser,
   type StreamArrivals,
   type TuttiError,
 } from "@tutti/protocol";
 import { type Instant, type Micros, between } from "@tutti/units";
+import { tellableText } from "./tellable-text.ts";
+
+/** Stands where a text is left out (REFUSALS-4). */
+const NOT_TOLD = "its publisher was told; the text may quote its input";
 
 export class RequestSampler {
   readonly #streams = new Map<string, Map<string, Map<Micros, number>>>();
@@ -43,9 +48,9 @@ export class RequestSampler {
   }
 
   /** Keeps the newest refusals. */
-  refused(error: TuttiError, spec: Pick<ModelSpec, "name"> | undefined, at: Instant): void {
+  refused(error: TuttiError, by: Refuser, spec: Pick<ModelSpec, "name"> | undefined, at: Instant): void {
     if (this.#refusals.length >= REPORTED_REFUSALS_MAX) this.#refusals.shift();
-    const text = error.message.slice(0, REPORTED_TEXT_LENGTH_MAX);
+    const text = (tellableText(error, by) ?? NOT_TOLD).slice(0, REPORTED_TEXT_LENGTH_MAX);
     this.#refusals.push({ at, model: spec?.name ?? "", code: error.code, text });
   }
 

@@ -89,12 +89,12 @@ export class RequestSettlement {
     pending.remove(held);
     cancels.release(held);
     const error = this.#answer(held, outcome);
-    if (held.isJob) figures.jobs.settle(held, error, now);
-    else if (held.onSettled === undefined) figures.settle(held, error, now);
-    else held.onSettled();
     // An answer that fits into no message is refused here, though its run succeeded.
     const hasFailed = results !== undefined && error === outcome;
     const by = hasFailed ? "executor" : held.refusedBy !== 0 ? "batcher" : "ingress";
+    if (held.isJob) figures.jobs.settle(held, error, now);
+    else if (held.onSettled === undefined) figures.settle(held, { error, by, now });
+    else held.onSettled();
     refusals.note(held, { error, by, now, results });
     if (held.span !== undefined) endRequestSpan(tracer, held, { error, heardAt: now, now: clock.now(), results });
     held.ticket?.outcome(error ?? outcome);

@@ -80,7 +80,7 @@ const RefusalReport = schema.record({
   /** Name of the model; "": no known model. */
   model: schema.either(schema.oneOf([""]), schema.modelName),
   code: schema.oneOf(Object.keys(ERROR_STATUS) as ErrorCode[]),
-  /** The text that the publisher gets. */
+  /** The text that the publisher gets, without what may quote its input. */
   text: schema.text(REPORTED_TEXT_LENGTH_MAX),
 });
 export type RefusalReport = Static<typeof RefusalReport>;
