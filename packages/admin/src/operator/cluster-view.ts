@@ -48,8 +48,8 @@ export interface ViewClock {
 
 const REAL: ViewClock = { now: () => performance.now(), wall: () => Date.now() * 1_000 };
 
-/** An idle actor sends a heartbeat every second. */
-const IDLE_BEAT_MS = 1_100;
+/** An idle actor sends a heartbeat every second: after so long every living one was heard. */
+export const IDLE_BEAT_MS = 1_100;
 
 export class ClusterView {
   readonly #clock: ViewClock;
@@ -125,23 +125,29 @@ export class ClusterView {
     const hear = (): void => {
       if (isEnough()) resolve(true);
     };
-    const timer = setTimeout(() => resolve(isEnough()), waitMs);
+    const timers = [
+      setTimeout(() => resolve(isEnough()), waitMs),
+      // Timers may fire a part of a millisecond early.
+      setTimeout(hear, Math.max(0, Math.ceil(this.#knowsAllAt - this.#clock.now()) + 1)),
+    ];
     this.#hearers.push(hear);
     hear();
     const enough = await promise;
-    clearTimeout(timer);
+    timers.forEach(clearTimeout);
     this.#hearers = this.#hearers.filter((other) => other !== hear);
     return enough;
   }
 
-  /**
-   * Whether all known actors have sent so many reports; rates need two. An idle actor sends a heartbeat only once a
-   * second, so it waits for that long first.
-   */
+  /** Whether every living actor was heard. */
+  get knowsAll(): boolean {
+    return this.#clock.now() >= this.#knowsAllAt;
+  }
+
+  /** Whether every living actor was heard, and all of them have sent so many reports; rates need two. */
   hasReports(least: number): boolean {
     return (
       this.#actors.size > 0 &&
-      this.#clock.now() >= this.#knowsAllAt &&
+      this.knowsAll &&
       [...this.#actors.values()].every(({ reports }) => reports.length >= least)
     );
   }

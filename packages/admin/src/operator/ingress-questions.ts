@@ -15,7 +15,8 @@ export interface IngressAnswers {
 }
 
 /**
- * Asks all ingresses, again while an answer is missing.
+ * Asks all ingresses at once, and again until all of them are known and have answered. Those that are not known yet
+ * hear the question too.
  *
  * @param options.view - listens already, so that it knows which ingresses there are
  */
@@ -30,10 +31,11 @@ export async function askIngresses(
   const { promise: answered, resolve } = Promise.withResolvers<void>();
   const missing = (): ActorKey[] =>
     view.actors().flatMap(({ key, beat }) => (beat.role === "ingress" && !answers.has(key) ? [key] : []));
+  const isWhole = (): boolean => view.knowsAll && answers.size > 0 && missing().length === 0;
   const reader = new FrameReader().on(RefusalsTold, (told, sender) => {
     if (sender !== told.ingress || !RefusalsTold.accepts(told)) return;
     answers.set(sender, told);
-    if (missing().length === 0) resolve();
+    if (isWhole()) resolve();
   });
   const ask = (): void => {
     const writer = new FrameWriter(self);
@@ -41,13 +43,12 @@ export async function askIngresses(
     bus.publish(subjects.refusals, writer.take());
   };
   const listening = bus.subscribe(subjects.refusalsTold(self), ({ payload }) => void reader.read(payload));
-  const [timer, asking] = [setTimeout(resolve, waitMs), setInterval(ask, REPEAT_MS)];
+  const asking = setInterval(ask, REPEAT_MS);
   try {
     ask();
-    if (missing().length > 0) await answered;
+    await Promise.race([answered, view.until(isWhole, waitMs)]);
     return { answers: [...answers.values()], silent: missing() };
   } finally {
-    clearTimeout(timer);
     clearInterval(asking);
     listening.stop();
   }

@@ -1,6 +1,6 @@
 import { InMemoryNetwork } from "@tutti/ports/bus";
 import { Heartbeat, type RefusedRequest, RefusalsAsked, RefusalsTold, subjectsOf } from "@tutti/protocol";
-import { type Instant, actorKey, actorToken, instant, millis } from "@tutti/units";
+import { type ActorKey, type Instant, actorKey, actorToken, instant, millis } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { EXIT } from "../failure.ts";
@@ -8,7 +8,7 @@ import { ClusterView } from "./cluster-view.ts";
 import { askIngresses } from "./ingress-questions.ts";
 import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
 import { refusalSentences } from "./refusal-sentences.ts";
-import { answersWithin, nobodyError, questionOf } from "./refusals.ts";
+import { answersWithin, nobodyError, questionOf, waitOf } from "./refusals.ts";
 
 const AT = instant(Date.UTC(2026, 10, 26, 20, 16, 3, 123) * 1_000);
 const [INGRESS, BATCHER, EXECUTOR] = [77_777, 88_888, 99_999].map(actorKey);
@@ -153,6 +153,48 @@ test("an ingress that does not answer is waited for as long as was asked, and no
   clearInterval(beating);
   expect(silent).toEqual([INGRESS]);
   expect(performance.now() - startedAt).toBeLessThan(1_000);
+});
+
+test("an ingress that is heard late is in the answer, which comes as soon as all can be known", async () => {
+  const subjects = subjectsOf("main");
+  const network = new InMemoryNetwork();
+  const ingress = network.connect({ name: "ingress" });
+  const write = (key: ActorKey, add: (writer: FrameWriter) => unknown): Uint8Array => {
+    const writer = new FrameWriter(key);
+    add(writer);
+    return writer.take();
+  };
+  const beat = (key: ActorKey): void => {
+    const who = { key, role: "ingress" as const, host: "h", pid: 1, leaving: false, sentAt: AT, startedAt: AT };
+    const frame = write(key, (writer) => writer.add(Heartbeat, who));
+    ingress.publish(subjects.beat("ingress"), frame);
+  };
+  const answer = (key: ActorKey, operator: number): void => {
+    const frame = write(key, (writer) => writer.add(RefusalsTold, told([REFUSED], key)));
+    ingress.publish(subjects.refusalsTold(actorKey(operator)), frame);
+  };
+  const reader = new FrameReader().on(RefusalsAsked, (_, operator) => {
+    answer(INGRESS!, operator);
+    if (isHeard) answer(EXECUTOR!, operator);
+  });
+  ingress.subscribe(subjects.refusals, ({ payload }) => void reader.read(payload));
+  // The second one is stalled until its next heartbeat, just within the second.
+  let isHeard = false;
+  const asked = answersWithin(network.connect({ name: "operator" }), { most: 3 }, { cluster: "main", waitMs: 60_000 });
+  beat(INGRESS!);
+  const timer = setTimeout(() => {
+    isHeard = true;
+    beat(EXECUTOR!);
+  }, 950);
+  const { answers, silent } = await asked;
+  clearTimeout(timer);
+  expect([answers.map(({ ingress: key }) => key), silent]).toEqual([[INGRESS, EXECUTOR], []]);
+});
+
+test("a wait in which an ingress could be missed is refused, with the least", () => {
+  expect([waitOf("1.1"), waitOf("10")]).toEqual([1_100, 10_000]);
+  for (const wait of ["1", "0", "soon"])
+    expect(() => waitOf(wait)).toThrow(`--wait ${wait}: a number of seconds, at least 1.1: an idle ingress`);
 });
 
 test("every ingress that is there is asked, and those that don't answer are named", async () => {

@@ -77,7 +77,7 @@ export function addOperators(program: Command, toCluster: (command: Command) => 
     .option("--cause <cause>", "only these: overloaded, deadline_infeasible, ..., or late")
     .option("--since <duration>", "how far back: 30s, 5m, 1h (default: as far as they are kept)")
     .option("--limit <n>", "how many at most, up to 100", "20")
-    .option("--wait <seconds>", "how long to wait for ingresses at most", "2.5")
+    .option("--wait <seconds>", "how long to wait for ingresses at most, 1.1 or longer", "2.5")
     .addHelpText("after", HELP.refusals)
     .action(async (model: string | undefined, options) =>
       (await import("../commands/operator.ts")).refusals(model, options),
