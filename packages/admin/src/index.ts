@@ -1,4 +1,5 @@
 /** Texts and errors of commands, light enough to be loaded by each of them. */
 export { CommandError, EXIT, explain, report, usageError } from "./failure.ts";
+export { makeFolder } from "./make-folder.ts";
 export { didYouMean, nearest } from "./nearest.ts";
 export { renderTable } from "./table.ts";

@@ -4,7 +4,7 @@
  * certificates is generated from it.
  */
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import {
   type Authority,
@@ -20,6 +20,7 @@ import {
 } from "@tutti/bus-nats";
 import { isName } from "@tutti/protocol";
 import { CommandError, usageError } from "../failure.ts";
+import { makeFolder } from "../make-folder.ts";
 import { API_KEYS_FILE } from "./api-keys.ts";
 
 export interface ServerPlace {
@@ -90,7 +91,7 @@ export class AuthDirectory {
     const before = ["auth.json", "creds", "tls", ...(existing === "replace" ? [API_KEYS_FILE] : [])];
     for (const old of before) rmSync(join(dir, old), { recursive: true, force: true });
     for (const folder of [dir, join(dir, "creds")]) {
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      makeFolder(folder);
       chmodSync(folder, 0o700); // it may have been there
     }
     const made = new AuthDirectory(dir, {

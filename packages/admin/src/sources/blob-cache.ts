@@ -6,11 +6,12 @@
  *   CACHE-3. After a write the blobs take no more than `bytesMax`; those that were used longest ago go first.
  */
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, open, readFile, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { open, readFile, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseBytes } from "@tutti/units";
 import { runRoot } from "../cluster/find-cluster.ts";
 import { CommandError, usageError } from "../failure.ts";
+import { makeFolder } from "../make-folder.ts";
 
 /** The file that a place held when it was asked last. */
 export interface KnownFile {
@@ -67,7 +68,7 @@ export class BlobCache {
   ): Promise<{ readonly sha256: string; readonly bytes: Uint8Array }> {
     const part = join(this.#blobs, `${randomUUID()}.part`);
     try {
-      await onDisk(this.#blobs, () => mkdir(this.#blobs, { recursive: true, mode: 0o700 }));
+      await onDisk(this.#blobs, async () => makeFolder(this.#blobs));
       const file = await onDisk(part, () => open(part, "wx", 0o600));
       const hash = createHash("sha256");
       try {
@@ -104,7 +105,7 @@ export class BlobCache {
   }
 
   async #note(place: string, file: KnownFile): Promise<void> {
-    await mkdir(this.#known, { recursive: true, mode: 0o700 });
+    makeFolder(this.#known);
     const path = this.#pathOf(place);
     const part = `${path}.${randomUUID()}.part`;
     await writeFile(part, JSON.stringify(file), { mode: 0o600 });

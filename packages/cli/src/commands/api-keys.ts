@@ -1,5 +1,5 @@
 /** `tutti auth key …` and `tutti auth quota`: API keys for gateways over HTTP or gRPC, and applications' quotas. */
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
 import { parseBytes } from "@tutti/units";
@@ -12,7 +12,7 @@ import {
   parseApiKeys,
 } from "@tutti/admin/api-keys";
 import { writePrivately } from "@tutti/admin/auth";
-import { CommandError, usageError, renderTable } from "@tutti/admin";
+import { CommandError, makeFolder, usageError, renderTable } from "@tutti/admin";
 import { type AuthOptions, say, secondsOf } from "./auth.ts";
 
 export interface KeyOptions extends AuthOptions {
@@ -86,7 +86,7 @@ function readKeys(dir: string): ApiKeys {
 }
 
 function writeKeys(dir: string, keys: ApiKeys): void {
-  mkdirSync(resolve(dir), { recursive: true, mode: 0o700 });
+  makeFolder(resolve(dir));
   writePrivately(pathOf(dir), `${JSON.stringify(keys, undefined, 2)}\n`);
 }
 

@@ -1,10 +1,10 @@
 /** `tutti auth …`: who may connect to a deployment's NATS servers, and with which rights. */
-import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
 import { AuthDirectory, type ServerPlace, type TlsFiles, writePrivately } from "@tutti/admin/auth";
-import { CommandError, usageError } from "@tutti/admin";
+import { CommandError, makeFolder, usageError } from "@tutti/admin";
 import { parsePort } from "@tutti/host";
 
 export interface AuthOptions {
@@ -159,7 +159,7 @@ function givenTls({ tls, tlsCa, tlsCert, tlsKey }: AuthInitOptions): TlsFiles | 
  */
 async function makeCertificates(directory: AuthDirectory): Promise<TlsFiles> {
   const { dir, servers, cluster } = directory;
-  mkdirSync(join(dir, "tls"), { recursive: true, mode: 0o700 });
+  makeFolder(join(dir, "tls"));
   chmodSync(join(dir, "tls"), 0o700);
   const { createAuthority, signServer } = await import("./certificates.ts");
   const authority = await createAuthority(cluster, AUTHORITY_DAYS);

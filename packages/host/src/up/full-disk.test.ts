@@ -71,6 +71,11 @@ function explained(work: () => unknown): unknown {
 test("a folder for runs that can't be written is explained in one line, with what to do", () => {
   const inTheWay = join(folder, "a-file");
   writeFileSync(inTheWay, "");
+  if (process.platform === "linux") {
+    vi.stubEnv("TUTTI_RUN_DIR", "/proc/tutti");
+    const { message } = explained(() => new RunDirectory("4222")) as Error;
+    expect(message).toMatch(/^\/proc\/tutti can't be written \(ENOENT: .*\): .* has no place for folders, or name/);
+  }
   vi.stubEnv("TUTTI_RUN_DIR", inTheWay);
   const why = explained(() => new RunDirectory("4222"));
   const advice = "a file is in its way, or name another folder with TUTTI_RUN_DIR";

@@ -3,7 +3,7 @@
  */
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join, resolve, sep } from "node:path";
-import { CommandError } from "@tutti/admin";
+import { CommandError, makeFolder } from "@tutti/admin";
 import { type RunningCluster, runRoot } from "@tutti/admin/cluster";
 
 /** Maximum size of a log; one older log is kept. */
@@ -18,7 +18,7 @@ export class RunDirectory {
     this.path = join(runRoot(), name);
     this.logs = join(this.path, "logs");
     rmSync(this.path, { recursive: true, force: true });
-    mkdirSync(this.path, { recursive: true, mode: 0o700 });
+    makeFolder(this.path);
     mkdirSync(this.logs);
   }
 
@@ -47,6 +47,7 @@ const REMEDIES: ReadonlyMap<string | undefined, string> = new Map([
   ["EPERM", "this user may not write there"],
   ["ENOTDIR", "a file is in its way"],
   ["EEXIST", "a file is in its way"],
+  ["ENOENT", "it was removed, or its file system has no place for folders"],
 ]);
 
 /** Explains an error of writing into the folder of a run. @returns the error itself, if it is another one */
