@@ -64,6 +64,20 @@ test("a mean over a bucketed axis is found, with one size and with several, but 
   expect(await paddingDifference(bucketed({ sizes: [4, 8], mixed: true }, ["one"]), meanOfFirst)).toBeUndefined();
 });
 
+test("every size is padded to the next one: a model may answer alike up to a size, and not beyond", async () => {
+  const axes = { A: { mode: "bucket", sizes: [2, 4, 8] }, B: { mode: "bucket", sizes: [2, 4] } };
+  const spec = { ...specOf(axes, ["A"]), buckets: [{ A: 2, B: 2 }] } as unknown as ModelSpec;
+  const shapes: string[] = [];
+  const meanBeyond4 = async (inputs: readonly Tensor[]): Promise<Tensor[]> => {
+    const [, a = 1, b = 1] = inputs[0]!.dims;
+    shapes.push(`${a}x${b}`);
+    return a > 4 ? meanOfFirst(inputs) : output(new Float32Array(a).fill(1));
+  };
+  expect(await paddingDifference(spec, meanBeyond4)).toMatch(/a row of A 4 padded to 8 .*below axes\.A /);
+  // Two runs for each step; a third one only where they differ.
+  expect(shapes).toEqual(["2x2", "4x4", "4x2", "8x2", "4x2"]);
+});
+
 test("an axis whose half the model can't run doesn't hide what padding does along the others", async () => {
   const oneSize = (wide: readonly number[]): ModelSpec => ({
     ...specOf({ A: { mode: "bucket", sizes: wide }, B: { mode: "bucket", sizes: [4] } }, ["A"]),

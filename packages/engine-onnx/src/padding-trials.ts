@@ -52,24 +52,26 @@ export function padTrial(spec: ModelSpec): PaddingTrial | undefined {
 }
 
 /**
- * The least size of each axis, padded to the next one: both are shapes that the model runs anyway. An axis with one
- * size has a trial of its own, from half of it, since a model that can't run at half has to be judged along the others.
+ * Each size of each axis, padded to the next one: all are shapes that the model runs anyway. The axes grow together, so
+ * there are as many trials as the longest of them has sizes to grow to. An axis with one size has a trial of its own,
+ * from half of it, since a model that can't run at half has to be judged along the others.
  *
  * @returns none: no axis is in question, or none grows
  */
 export function bucketTrials(spec: ModelSpec): PaddingTrial[] {
-  const growths = Object.entries(spec.axes)
-    .filter(([, { mode, mixed }]) => mode === "bucket" && mixed === undefined)
-    .map(([axis, { sizes }]): Growth => {
-      const [least = 1, next] = sizes.toSorted((a, b) => a - b);
-      return next === undefined
-        ? { axis, short: Math.ceil(least / 2), long: least, isHalved: true }
-        : { axis, short: least, long: next, isHalved: false };
-    })
-    .filter(({ short, long }) => short < long);
-  const together = growths.filter(({ isHalved }) => !isHalved);
-  const alone = growths.filter(({ isHalved }) => isHalved).map((growth) => [growth]);
-  return [together, ...alone].filter(({ length }) => length > 0).map((group) => bucketTrial(spec, group));
+  const together: Growth[][] = [];
+  const alone: Growth[][] = [];
+  for (const [axis, { mode, mixed, sizes }] of Object.entries(spec.axes)) {
+    if (mode !== "bucket" || mixed !== undefined) continue;
+    const [least = 1, ...larger] = sizes.toSorted((a, b) => a - b);
+    let short = least;
+    for (const [step, long] of larger.entries()) {
+      (together[step] ??= []).push({ axis, short, long });
+      short = long;
+    }
+    if (larger.length === 0 && least > 1) alone.push([{ axis, short: Math.ceil(least / 2), long: least }]);
+  }
+  return [...together, ...alone].map((group) => bucketTrial(spec, group));
 }
 
 /** Sizes of an axis before and after padding. */
@@ -77,8 +79,6 @@ interface Growth {
   readonly axis: string;
   readonly short: number;
   readonly long: number;
-  /** Whether `short` is no size of the axis, so that the model may be unable to run it. */
-  readonly isHalved: boolean;
 }
 
 /** @param growths - of the axes that are padded; all others are as in any row */
