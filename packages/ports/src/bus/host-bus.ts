@@ -44,7 +44,7 @@ export interface HostBusOptions {
   readonly under: Bus;
   /** Makes the subject for a link's barrier (LINK-2), a new one for each link. Default: an inbox. */
   readonly barrierSubject?: () => string;
-  /** How long messages wait for a link's barrier, ms. Default: 500. */
+  /** How long messages wait for a link's barrier, ms. Default: 100. */
   readonly barrierMs?: number;
   /** Runs a callback at the end of this turn, before any other event. Default: a microtask. */
   readonly later?: (run: () => void) => void;

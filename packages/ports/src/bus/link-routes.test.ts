@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
 import { HostBus, InMemoryNetwork, type LinkEnd, type LinkHandlers, type LinkMessage } from "./index.ts";
 
+/** Production's (packages/host): peers miss one heartbeat at most while broadcasts wait for a barrier. */
+const HEARTBEAT_MS = 100;
+
 /** Two processes with a link between them. The test decides what arrives when. */
 class Pair {
   /** Messages on their way over the connection. */
@@ -10,14 +13,14 @@ class Pair {
     later: (run) => run(),
   });
   readonly connections = ["a", "b"].map((name) => this.network.connect({ name, noEcho: true }));
-  readonly #timers: (() => void)[] = [];
+  readonly #timers: { readonly delayMs: number; readonly run: () => void }[] = [];
   readonly hosts = this.connections.map(
     (under) =>
       new HostBus({
         under,
         later: (run) => run(),
-        startTimer: (_, run) => {
-          this.#timers.push(run);
+        startTimer: (delayMs, run) => {
+          this.#timers.push({ delayMs, run });
           return { stop: () => undefined };
         },
       }),
@@ -27,9 +30,9 @@ class Pair {
   isFull = false;
   closed = 0;
 
-  /** Fires the time-outs. */
-  expire(): void {
-    for (const run of this.#timers.splice(0)) run();
+  /** Fires the time-outs that are due by then. */
+  expire(afterMs = Infinity): void {
+    for (const { delayMs, run } of this.#timers.splice(0)) if (delayMs <= afterMs) run();
   }
 
   /** Delivers what was sent over the link. */
@@ -112,6 +115,15 @@ test("when a barrier does not come back, what is for the other end alone goes by
   pair.expire();
   pair.arrive();
   expect([pair.closed, heard, broadcast]).toEqual([2, ["1"], ["c2"]]);
+});
+
+test("what waits for a lost barrier takes the connection after a heartbeat's period at most", () => {
+  const { pair, heard, publish } = switching();
+  pair.arrive("is-lost");
+  publish("1");
+  pair.expire(HEARTBEAT_MS);
+  pair.arrive();
+  expect(heard).toEqual(["1"]);
 });
 
 test("a link that stands outlives the connection", () => {

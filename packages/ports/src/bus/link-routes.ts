@@ -80,8 +80,12 @@ export interface LinkRoutesOptions {
   readonly barrierMs: number;
 }
 
-/** Time after which an unconfirmed link is given up, ms: messages wait for it. */
-export const BARRIER_MS = 500;
+/**
+ * Time after which an unconfirmed link is given up, ms. Messages wait for it, and what a link carries is lost where the
+ * server has lost the barrier: no longer than a heartbeat's period, and no longer than most SLOs. On an idle machine a
+ * barrier takes below 1 ms, while many processes start on a busy one up to 70 ms.
+ */
+export const BARRIER_MS = 100;
 /** Most ended links whose ids are remembered: the connection's copies of their messages may come later. */
 const ENDED_KEPT = 1_024;
 /** Most messages that may wait for the barrier. */
