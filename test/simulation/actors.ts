@@ -43,7 +43,10 @@ export function createActor({ plan, watcher, engines }: ActorMakers, made: MadeO
     default: {
       const { gpusPerExecutor, placings } = plan;
       const gpus = Array.from({ length: gpusPerExecutor }, (_, i) => gpuId(Number(index) * gpusPerExecutor + i));
-      const driven = gpus.map((gpu) => ({ gpu, engine: watched(engines.engine(ports), { actor, gpu, watcher }) }));
+      const driven = gpus.map((gpu) => ({
+        gpu,
+        engine: watched(engines.engine(ports, actor), { actor, gpu, watcher }),
+      }));
       const data = made.openData();
       return createExecutor({ ...ports, data, engines: driven, onFault }, { ...config, ...placings?.brief }, ready);
     }
@@ -100,6 +103,8 @@ export class EngineFaults {
   readonly #hanging = new Set<string>();
   /** Consecutive deaths of engines by model: with one more the model would be quarantined. */
   readonly #deaths = new Map<string, number>();
+  /** Executors with an engine that hangs or is broken: each ends its process, after its run's deadline or at once. */
+  readonly #ending = new Set<Incarnation>();
 
   constructor(plan: Plan, prng: Prng) {
     this.#plan = plan;
@@ -111,7 +116,12 @@ export class EngineFaults {
     this.#hanging.add(model);
   }
 
-  engine({ clock }: Pick<ActorPorts, "clock">): Engine {
+  /** Whether a process is still to end by an engine's fault. */
+  get isEnding(): boolean {
+    return [...this.#ending].some(({ alive }) => alive);
+  }
+
+  engine({ clock }: Pick<ActorPorts, "clock">, executor: Incarnation): Engine {
     const prng = this.#prng.fork();
     return new EmulatedEngine({
       clock,
@@ -121,7 +131,11 @@ export class EngineFaults {
         const slowdown = this.last ? 1 + prng.nextFloat() * (this.#plan.slowdownMax - 1) : 1;
         return micros(Math.round((model.alphaUs * batchSize + model.betaUs) * slowdown));
       },
-      fault: ({ model, batchSize }) => (this.last ? this.#fault(model, batchSize, prng) : undefined),
+      fault: ({ model, batchSize }) => {
+        const fault = this.last ? this.#fault(model, batchSize, prng) : undefined;
+        if (fault?.kind === "hang" || (fault?.kind === "batch" && fault.fault)) this.#ending.add(executor);
+        return fault;
+      },
     });
   }
 

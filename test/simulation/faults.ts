@@ -72,11 +72,11 @@ export class Faults {
     return this.#cluster.links.faulty;
   }
 
-  /** Whether a process that was told to leave still leaves, or isn't back yet. */
+  /** Whether a process that was told to leave, or whose engine hangs, still ends, or isn't back yet. */
   get isUnderWay(): boolean {
-    const { running, slots } = this.#cluster;
+    const { running, slots, engines } = this.#cluster;
     const leaving = [...this.#draining].some(({ alive }) => alive);
-    return leaving || slots.some((slot) => !running.has(slot));
+    return leaving || engines.isEnding || slots.some((slot) => !running.has(slot));
   }
 
   #kill(slot: string, backAfterUs: number): void {

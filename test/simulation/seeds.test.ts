@@ -10,6 +10,10 @@ test(
   },
 );
 
+test("a run that hangs as faults stop ends its process, and every ingress in it, before light load is asked for", () => {
+  expect(runTrial(1_201_006).violation).toBeUndefined();
+});
+
 test("a seed gives the same messages at the same moments each time, told or not (T6)", () => {
   const digests = new Set<string>();
   for (const seed of [1, 2, 3, 5, 8, 13, 21]) {

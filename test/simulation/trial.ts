@@ -160,7 +160,7 @@ class Trial {
 
   /**
    * Waits for the successors of leaving actors. Where both batchers were told to leave, requests wait until their
-   * successors own the models.
+   * successors own the models. A run that hangs ends its process after the faults, and every actor in it.
    */
   #awaitReturns(): boolean {
     if (!this.#faults.isUnderWay) return true;
@@ -168,7 +168,7 @@ class Trial {
     while (this.#faults.isUnderWay) {
       if (!this.#advance(millis(10))) return false;
       if (this.#cluster.now < limit) continue;
-      this.#checkers.fail("liveness", `who was told to leave is not back within ${this.#livenessBound} µs`);
+      this.#checkers.fail("liveness", `who was told to leave, or hung, is not back within ${this.#livenessBound} µs`);
       return false;
     }
     return this.#awaitService("service comes back once all have returned", 1);
