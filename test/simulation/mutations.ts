@@ -39,7 +39,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "no term check at the executor",
     file: "executor/src/fence.ts",
-    find: `if (batch.term < (this.#terms.get(batch.thread) ?? 0)) return "old-term";`,
+    find: `if (batch.term < (this.#terms.get(model) ?? 0)) return "old-term";`,
     replace: ``,
     from: 10,
   },

@@ -12,7 +12,7 @@
 import type { Stop } from "@tutti/ports/clock";
 import type { Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER, MEMORY_UNBOUNDED, ProfileMeasured, ProfileWanted } from "@tutti/protocol";
-import { type ActorKey, type GpuId, type Instant, after, millis, seconds, threadId } from "@tutti/units";
+import { type ActorKey, type GpuId, type Instant, after, millis, seconds } from "@tutti/units";
 import { type CatalogModel, type Actor, Catalog, ActorRuntime } from "@tutti/actors/runtime";
 import { IsolatedRuns } from "./isolated-runs.ts";
 import { BatchIntake } from "./batch-intake.ts";
@@ -355,16 +355,13 @@ class Executor implements Actor {
       this.#samples.want(model.spec);
       this.#residency.onModel(model);
     }
-    const { spec, lease } = model;
-    for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
-      this.#fence.raiseTerm(threadId(spec.number, bucket), lease.term);
+    if (model.lease !== undefined) this.#fence.raiseTerm(model.spec.number, model.lease.term);
     this.#standbyGate?.look();
   }
 
   #checkTerms(): void {
     for (const { spec, lease } of this.#catalog.models())
-      for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
-        this.#fence.checkTerm(threadId(spec.number, bucket), lease.term);
+      if (lease !== undefined) this.#fence.checkTerm(spec.number, lease.term);
   }
 
   /**

@@ -7,6 +7,7 @@ import {
   actorKey,
   gpuId,
   instant,
+  jobThreadOf,
   micros,
   threadId,
 } from "@tutti/units";
@@ -16,7 +17,8 @@ import { Fence } from "./fence.ts";
 
 const SELF: ActorKey = actorKey(5);
 const GPU: GpuId = gpuId(0);
-const THREAD: ThreadId = threadId(1, 0);
+const MODEL = 1;
+const THREAD: ThreadId = threadId(MODEL, 0);
 const NOW = instant(1_000);
 
 const batchOf = ({ epoch, grantSeq }: { readonly epoch: number; readonly grantSeq: number }): BatchDispatched => ({
@@ -61,15 +63,32 @@ test("sequences that no leader can have reached, and terms that nobody has writt
     "old-term",
   ]);
   // A lease may be on its way when its first batch comes, and is here when it is looked at again.
-  fence.checkTerm(THREAD, 1);
+  fence.checkTerm(MODEL, 1);
   expect(admits(4)).toBe("old-term");
-  fence.checkTerm(THREAD, 1);
+  fence.checkTerm(MODEL, 1);
   expect(admits(5)).toBe(undefined);
-  fence.raiseTerm(THREAD, 7);
-  fence.checkTerm(THREAD, 6);
-  fence.checkTerm(THREAD, 7);
-  fence.checkTerm(THREAD, 7);
+  fence.raiseTerm(MODEL, 7);
+  fence.checkTerm(MODEL, 6);
+  fence.checkTerm(MODEL, 7);
+  fence.checkTerm(MODEL, 7);
   expect([admits(6, 6), admits(7, 7)]).toEqual(["old-term", undefined]);
+});
+
+test.each([
+  ["jobs", jobThreadOf(THREAD)],
+  ["another bucket", threadId(MODEL, 3)],
+])("a model's lease is that of all its threads: an older term is refused, of %s too (T5)", (_, thread) => {
+  const fence = new Fence(SELF, [GPU]);
+  fence.raise(10);
+  const admits = (grantSeq: number, of: ThreadId, term: number): string | undefined =>
+    fence.admit({ ...batchOf({ epoch: 10, grantSeq }), thread: of, term }, NOW);
+  fence.raiseTerm(MODEL, 3);
+  expect([admits(1, thread, 2), admits(2, thread, 4), admits(3, THREAD, 3)]).toEqual([
+    "old-term",
+    undefined,
+    "old-term",
+  ]);
+  expect(admits(4, threadId(MODEL + 1, 0), 1)).toBe(undefined);
 });
 
 /** A leader that has not heard of the executor's move goes on from the last sequence reported to it. */

@@ -1,5 +1,5 @@
 import type { BatchDispatched, BatchRefusal } from "@tutti/protocol";
-import type { ActorKey, GpuId, Instant, ThreadId } from "@tutti/units";
+import { type ActorKey, type GpuId, type Instant, modelNumberOf } from "@tutti/units";
 
 /**
  * Step of the sequences at a move. It is far more than the grants that a leader can give before it hears of the move,
@@ -35,10 +35,11 @@ const SEQUENCE_STEP_MAX = 2 ** 32;
  */
 export class Fence {
   readonly #self: ActorKey;
-  readonly #terms = new Map<ThreadId, number>();
+  /** By a model's number: its threads, of all buckets and of jobs, are served under one lease. */
+  readonly #terms = new Map<number, number>();
   readonly #sequences = new Map<GpuId, number>();
   /** Terms that were newer than their model's lease at the last check. */
-  readonly #doubted = new Map<ThreadId, number>();
+  readonly #doubted = new Map<number, number>();
   #epoch = 0;
 
   constructor(self: ActorKey, gpus: Iterable<GpuId>) {
@@ -68,20 +69,20 @@ export class Fence {
   raiseSequence(gpu: GpuId, grantSeq: number): void {
     if (grantSeq > this.sequence(gpu) && this.#isInReach(gpu, grantSeq)) this.#sequences.set(gpu, grantSeq);
   }
-  raiseTerm(thread: ThreadId, term: number): void {
-    if (term > (this.#terms.get(thread) ?? 0)) this.#terms.set(thread, term);
+  raiseTerm(model: number, term: number): void {
+    if (term > (this.#terms.get(model) ?? 0)) this.#terms.set(model, term);
   }
 
   /**
    * Compares a term with its lease in the store, at intervals. A term that is still newer than its lease the second
    * time was never written.
    */
-  checkTerm(thread: ThreadId, leaseTerm: number): void {
-    const known = this.#terms.get(thread) ?? 0;
-    const isDoubted = this.#doubted.delete(thread);
+  checkTerm(model: number, leaseTerm: number): void {
+    const known = this.#terms.get(model) ?? 0;
+    const isDoubted = this.#doubted.delete(model);
     if (known <= leaseTerm) return;
-    if (isDoubted) this.#terms.set(thread, leaseTerm);
-    else this.#doubted.set(thread, known);
+    if (isDoubted) this.#terms.set(model, leaseTerm);
+    else this.#doubted.set(model, known);
   }
 
   #isInReach(gpu: GpuId, grantSeq: number): boolean {
@@ -92,11 +93,12 @@ export class Fence {
   admit(batch: BatchDispatched, now: Instant): BatchRefusal | undefined {
     if (batch.executor !== this.#self) return "wrong-incarnation";
     if (batch.epoch !== this.#epoch) return "old-epoch";
-    if (batch.term < (this.#terms.get(batch.thread) ?? 0)) return "old-term";
+    const model = modelNumberOf(batch.thread);
+    if (batch.term < (this.#terms.get(model) ?? 0)) return "old-term";
     if (batch.grantSeq <= this.sequence(batch.gpu)) return "old-sequence";
     if (!this.#isInReach(batch.gpu, batch.grantSeq)) return "old-sequence";
     if (now > batch.validUntil) return "expired";
-    this.raiseTerm(batch.thread, batch.term);
+    this.raiseTerm(model, batch.term);
     this.#sequences.set(batch.gpu, batch.grantSeq);
     return undefined;
   }
