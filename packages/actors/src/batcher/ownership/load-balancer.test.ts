@@ -78,6 +78,21 @@ test("a batcher that joins is given its part at once, and nothing else moves unt
   expect(movesOf(balancer)).toEqual([[5, other]]);
 });
 
+test("a model that was handed on and comes back is not handed on again: two batchers that joined at once don't pass it to and fro", () => {
+  const { clock, balancer, state } = scene([20, 20], []);
+  state.others.set(other, 0);
+  balancer.joined(other);
+  clock.advanceBy(millis(20));
+  const [[number] = [0]] = movesOf(balancer);
+  const passed = state.owned.filter((model) => model.number === number);
+  state.owned = state.owned.filter((model) => model.number !== number);
+  clock.advanceBy(millis(20));
+  state.owned.push(...passed);
+  balancer.received(number);
+  clock.advanceBy(millis(20));
+  expect([passed.length, movesOf(balancer)]).toEqual([1, []]);
+});
+
 test("when an heir of a leaving batcher is gone too, its part goes to another, and what others take meanwhile is kept", () => {
   const { clock, balancer, state } = scene(
     [10, 20, 30],

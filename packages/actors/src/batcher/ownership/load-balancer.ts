@@ -77,6 +77,7 @@ export class LoadBalancer {
       this.#balanceAt = after(this.#moves.size > 0 ? this.#movesUntil : now, BALANCE_EVERY);
     }
     if (now >= this.#movesUntil) this.#moves.clear();
+    else this.#endMoves();
     if (now < this.#balanceAt) return;
     this.#balanceAt = after(now, BALANCE_EVERY);
     for (const [number, until] of this.#stays) if (now > until) this.#stays.delete(number);
@@ -84,6 +85,16 @@ export class LoadBalancer {
     if (move === undefined) return;
     this.#moves.set(move.number, move.to);
     this.#movesUntil = this.#balanceAt;
+  }
+
+  /**
+   * Ends each move whose model is no longer here. A model that another batcher hands back meanwhile stays: two that
+   * have heard of one another anew, each with a part for the other, would pass it to and fro.
+   */
+  #endMoves(): void {
+    if (this.#moves.size === 0) return;
+    const owned = new Set(this.#options.owned().map(({ number }) => number));
+    for (const number of this.#moves.keys()) if (!owned.has(number)) this.#moves.delete(number);
   }
 
   #loads(): Loads {
