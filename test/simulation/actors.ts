@@ -5,11 +5,13 @@ import { createIngress } from "@tutti/ingress";
 import { EmulatedEngine, type EmulatedFault, type Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER, STRIKES_MAX } from "@tutti/protocol";
 import { type Telemetry, passingTracer } from "@tutti/ports/telemetry";
-import { type Prng, gpuId, micros } from "@tutti/units";
+import { type Prng, gpuId } from "@tutti/units";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { MadeOf } from "../fixtures/actor-cluster/processes.ts";
 import { BATCHER, INGRESS, PROFILER } from "../fixtures/actor-cluster/role-settings.ts";
+import { type Loaded, loadedOf } from "./families.ts";
 import type { Plan } from "./plan.ts";
+import { factorOf, latencyOf } from "./unlike-executors.ts";
 import type { Watcher } from "./watcher.ts";
 
 export interface ActorMakers {
@@ -43,10 +45,9 @@ export function createActor({ plan, watcher, engines }: ActorMakers, made: MadeO
     default: {
       const { gpusPerExecutor, placings } = plan;
       const gpus = Array.from({ length: gpusPerExecutor }, (_, i) => gpuId(Number(index) * gpusPerExecutor + i));
-      const driven = gpus.map((gpu) => ({
-        gpu,
-        engine: watched(engines.engine(ports, actor), { actor, gpu, watcher }),
-      }));
+      const factor = factorOf(plan, Number(index));
+      const engine = (): Engine => unlike(engines.engine(ports, actor, factor), plan, factor);
+      const driven = gpus.map((gpu) => ({ gpu, engine: watched(engine(), { actor, gpu, watcher }) }));
       const data = made.openData();
       return createExecutor({ ...ports, data, engines: driven, onFault }, { ...config, ...placings?.brief }, ready);
     }
@@ -58,15 +59,35 @@ const subClusterOf = ({ placings }: Plan, ranker: number): string => {
   return subClusters[ranker % subClusters.length]!;
 };
 
+/** An engine of one of two types, which says its latencies. Where there is one type, models say them. */
+function unlike(engine: Engine, plan: Plan, factor: number): Engine {
+  if (plan.slow === undefined) return engine;
+  const models = loadedOf(plan);
+  return {
+    ...delegating(engine),
+    type: factor === 1 ? engine.type : "slow",
+    latencyOf: (name, _, batchSize) => {
+      const loaded = models.find(({ model }) => model.name === name);
+      return loaded && latencyOf(loaded.model, batchSize, factor);
+    },
+  };
+}
+
+const delegating = (engine: Engine): Engine => ({
+  type: engine.type,
+  ...(engine.latencyOf !== undefined && { latencyOf: (...of) => engine.latencyOf!(...of) }),
+  load: (model, done) => engine.load(model, done),
+  unload: (name, done) => engine.unload(name, done),
+  stop: (done) => engine.stop(done),
+  run: (batch, done) => engine.run(batch, done),
+});
+
 function watched(
   engine: Engine,
   { actor, gpu, watcher }: { readonly actor: Incarnation; readonly gpu: number; readonly watcher: Watcher },
 ): Engine {
   return {
-    type: engine.type,
-    load: (model, done) => engine.load(model, done),
-    unload: (name, done) => engine.unload(name, done),
-    stop: (done) => engine.stop(done),
+    ...delegating(engine),
     run: (batch, done) => {
       watcher.onRun(actor, gpu, batch.batchSize);
       engine.run(batch, (outcome) => {
@@ -99,6 +120,7 @@ export function logsTo(write: Write): Telemetry {
 export class EngineFaults {
   last = false;
   readonly #plan: Plan;
+  readonly #loaded: readonly Loaded[];
   readonly #prng: Prng;
   readonly #hanging = new Set<string>();
   /** Consecutive deaths of engines by model: with one more the model would be quarantined. */
@@ -108,6 +130,7 @@ export class EngineFaults {
 
   constructor(plan: Plan, prng: Prng) {
     this.#plan = plan;
+    this.#loaded = loadedOf(plan);
     this.#prng = prng;
   }
 
@@ -121,15 +144,16 @@ export class EngineFaults {
     return [...this.#ending].some(({ alive }) => alive);
   }
 
-  engine({ clock }: Pick<ActorPorts, "clock">, executor: Incarnation): Engine {
+  /** @param factor - how many times as long as planned its runs take */
+  engine({ clock }: Pick<ActorPorts, "clock">, executor: Incarnation, factor: number): Engine {
     const prng = this.#prng.fork();
     return new EmulatedEngine({
       clock,
       latency: (name, _, batchSize) => {
-        const model = this.#plan.models.find((one) => one.name === name);
-        if (model === undefined) return undefined;
+        const loaded = this.#loaded.find(({ model }) => model.name === name);
+        if (loaded === undefined) return undefined;
         const slowdown = this.last ? 1 + prng.nextFloat() * (this.#plan.slowdownMax - 1) : 1;
-        return micros(Math.round((model.alphaUs * batchSize + model.betaUs) * slowdown));
+        return latencyOf(loaded.model, batchSize, factor * slowdown);
       },
       fault: ({ model, batchSize }) => {
         const fault = this.last ? this.#fault(model, batchSize, prng) : undefined;

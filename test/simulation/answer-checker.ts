@@ -8,6 +8,8 @@ import type { DataHandlers } from "@tutti/ports/pull";
 import type { Instant } from "@tutti/units";
 import { floatOf } from "../fixtures/actor-cluster/echo-model.ts";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
+import { outputOf } from "./families.ts";
+import type { Plan } from "./plan.ts";
 import type { Report } from "./violation.ts";
 import type { Asked, Outcome } from "./watcher.ts";
 
@@ -34,6 +36,7 @@ const CODES = new Set([
 
 export class AnswerChecker {
   readonly #report: Report;
+  readonly #plan: Plan;
   readonly #now: () => Instant;
   readonly #byReply = new Map<string, Asked>();
   readonly #byId: Asked[] = [];
@@ -43,8 +46,9 @@ export class AnswerChecker {
   readonly #taken = new Set<Asked>();
   readonly #uninsured = new Set<Asked>();
 
-  constructor(report: Report, now: () => Instant) {
+  constructor(report: Report, now: () => Instant, plan: Plan) {
     this.#report = report;
+    this.#plan = plan;
     this.#now = now;
   }
 
@@ -92,14 +96,21 @@ export class AnswerChecker {
     if (this.#now() > latest) this.#report("T1", `request ${asked.id} is answered ${this.#now() - latest} µs too late`);
   }
 
-  outcome(asked: Asked, { status, value, text }: Outcome): void {
+  outcome(asked: Asked, { status, value, text, output }: Outcome): void {
     const first = asked.outcomes[0];
     if (first?.status !== status || !Object.is(first.value, value))
       this.#report("T1", `request ${asked.id} got ${first?.status} first and ${status} then`);
     if (status === "ok" && value !== Math.fround(asked.id))
       this.#report("T2", `request ${asked.id} got the output ${value}`);
-    if (!CODES.has(status))
-      this.#report("T1", `request ${asked.id} ends with ${status} (${text}), which nothing explains`);
+    if (status === "ok" && output !== outputOf(this.#plan, asked.model))
+      this.#report("T2", `request ${asked.id} of ${asked.model} got ${output ?? "the output of no variant"}`);
+    const { isJob, cancelledAt } = asked.kind;
+    const isExplained =
+      CODES.has(status) ||
+      (status === "TUTTI_CANCELLED" && cancelledAt !== undefined) ||
+      // An ingress that leaves takes no job, which may take long.
+      (status === "TUTTI_UNAVAILABLE" && isJob);
+    if (!isExplained) this.#report("T1", `request ${asked.id} ends with ${status} (${text}), which nothing explains`);
   }
 
   /** Watches the rows that are handed out: a row's value is the id of its request. */

@@ -12,10 +12,12 @@ import {
   GpuJoined,
   GrantAnswered,
   Heartbeat,
+  JobOffered,
   type MessageType,
   PLACEMENT_KEY,
   type PulledItem,
   RequestArrived,
+  RequestCosts,
   RequestRefused,
   RequestWithdrawn,
 } from "@tutti/protocol";
@@ -76,7 +78,7 @@ export class Checkers implements Watcher {
       story.tell(now(), "!!!", `${invariant}: ${text}`);
     };
     this.#report = report;
-    this.answers = new AnswerChecker(report, now);
+    this.answers = new AnswerChecker(report, now, plan);
     this.fence = new FenceChecker(report, now, plan);
     this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model), plan);
     this.takeovers = new TakeoverChecker(report, now, plan.struck);
@@ -97,6 +99,7 @@ export class Checkers implements Watcher {
     on(GpuGranted, (grant) => this.fence.granted(this.#actor, grant));
     on(BatchDispatched, (batch) => this.#dispatched(this.#actor, batch));
     on(CandidateOffered, ({ thread, term }) => this.queues.served(this.#actor, thread, term));
+    on(JobOffered, ({ thread, term }) => this.queues.served(this.#actor, thread, term));
     on(GrantAnswered, ({ thread, term }) => this.queues.served(this.#actor, thread, term));
     on(RequestRefused, (refusal) => this.queues.refused(this.#actor, refusal, this.#to));
     on(RequestWithdrawn, (withdrawal) => this.queues.givenUp(this.#actor, withdrawal, this.#to));
@@ -122,6 +125,7 @@ export class Checkers implements Watcher {
         run(value, sender);
       });
     };
+    on(RequestCosts, (costs, sender) => this.queues.costs(this.#actor, costs, sender));
     on(RequestArrived, (arrival, sender) => this.queues.arrived(this.#actor, arrival, sender));
     on(RequestWithdrawn, (withdrawal, sender) => this.queues.withdrawn(this.#actor, withdrawal, sender));
     on(BatchRefused, (refusal, sender) => this.queues.batchRefused(this.#actor, refusal, sender));

@@ -1,6 +1,6 @@
 import type { InMemoryBus } from "@tutti/ports/bus";
 import { VirtualClock } from "@tutti/ports/clock";
-import { BUCKET, PLACEMENT_KEY, type Placement, inferSubject } from "@tutti/protocol";
+import { BUCKET, HEADER, PLACEMENT_KEY, type Placement, cancelSubject, inferSubject } from "@tutti/protocol";
 import { routeKeys, splitModelName, withPercent } from "@tutti/protocol";
 import { type Entry, isStoreFailure } from "@tutti/ports/store";
 import { type ActorKey, type Micros, Prng, actorKey, gpuId, micros, millis } from "@tutti/units";
@@ -10,13 +10,18 @@ import { echoModel, echoRequest, readEcho } from "../fixtures/actor-cluster/echo
 import type { Process } from "../fixtures/actor-cluster/process.ts";
 import { EngineFaults, createActor, logsTo } from "./actors.ts";
 import type { Checkers } from "./checkers.ts";
+import { loadedOf, withVariants } from "./families.ts";
 import { HostLinks } from "./host-links.ts";
+import { type Kind, PLAIN } from "./kinds.ts";
 import { Links } from "./links.ts";
 import type { Placing } from "./placements.ts";
 import type { ModelPlan, Plan } from "./plan.ts";
+import { latencyOf } from "./unlike-executors.ts";
 import type { Asked, Watcher } from "./watcher.ts";
 
 const PUBLISHERS = 2;
+/** The application that asks. */
+const APP = "test";
 /** Most timers that fire at one instant: a simulation with more never ends. */
 const FIRES_MAX = 100_000;
 
@@ -85,15 +90,20 @@ export class Cluster extends ActorCluster {
   open(): void {
     if (this.#plan.placings !== undefined) this.place(this.#plan.placings.first);
     for (const slot of this.#firstSlots) this.start(slot);
-    this.#plan.models.forEach((model, i) => {
-      const latency = (batchSize: number): Micros => micros(model.alphaUs * batchSize + model.betaUs);
+    for (const loaded of loadedOf(this.#plan)) {
+      const { model, number } = loaded;
+      const latency = (batchSize: number): Micros => latencyOf(model, batchSize, 1);
       const { name, batchSizeMax, sloMs } = model;
-      const runDeadline = micros(4 * latency(batchSizeMax)); // longer than any run that a plan slows down
+      // Longer than any run that a plan slows down.
+      const runDeadline = micros(Math.ceil(4 * latency(batchSizeMax) * (this.#plan.slow?.factor ?? 1)));
       const { version = "1" } = splitModelName(name);
-      const echo = echoModel({ name, number: i + 1, slo: millis(sloMs), batchSizeMax, latency });
-      const spec = { ...echo, version, runDeadline };
+      const echo = echoModel({ name, number, slo: millis(sloMs), batchSizeMax, latency });
+      // A latency that a model says is that of every type that it is loaded on.
+      const { profile, ...unmeasured } = echo;
+      const measured = this.#plan.slow === undefined ? { ...unmeasured, profile: profile! } : unmeasured;
+      const spec = withVariants({ ...measured, version, runDeadline }, loaded);
       this.store.put(BUCKET.models, name, toJson(spec), () => undefined);
-    });
+    }
   }
 
   /** All slots that ever run. Joiners, which are not there from the beginning, come last. */
@@ -145,6 +155,7 @@ export class Cluster extends ActorCluster {
     const placement: Placement = {
       ...{ epoch: ++this.#placements, madeAt: this.now },
       models: models.flatMap((where, i) => {
+        if (this.#plan.hasFamily === true && i === 1) return []; // It moves with the first one.
         const [subCluster = "", next] = where.split(">");
         return subCluster === "" ? [] : [{ number: i + 1, subCluster, ...(next !== undefined && { next }) }];
       }),
@@ -187,13 +198,23 @@ export class Cluster extends ActorCluster {
     return this.#prng.nextInt(max);
   }
 
-  ask(model: ModelPlan, sloMs: number): Asked {
+  ask(model: ModelPlan, sloMs: number, kind: Kind = PLAIN): Asked {
     const at = this.now;
     const publisher = this.#publishers[this.#prng.nextInt(PUBLISHERS)]!;
     const reply = publisher.newInbox();
-    const slo = millis(sloMs);
+    const slo = millis(kind.patience * sloMs);
     const id = this.asked.length + 1;
-    const asked: Asked = { id, model: model.name, at, slo, reply, outcomes: [], acceptedBy: undefined, acceptedAt: at };
+    const asked: Asked = {
+      id,
+      model: model.name,
+      at,
+      slo,
+      kind,
+      reply,
+      outcomes: [],
+      acceptedBy: undefined,
+      acceptedAt: at,
+    };
     this.asked.push(asked);
     this.#watcher.onAsked(asked);
     const inbox = publisher.subscribe(reply, (delivery) => {
@@ -204,8 +225,12 @@ export class Cluster extends ActorCluster {
     // An answer after this time is no repetition that the network made, and no process is stopped for so long: the
     // request is over.
     this.later(slo + 10 * this.#plan.timeouts.actor.peerTimeout, () => inbox.stop());
-    const { payload, headers } = echoRequest(id, slo);
-    publisher.publish(inferSubject(model.name, "test"), payload, { reply, headers });
+    const { payload, headers } = echoRequest(id, HEADER.costs in kind.headers ? millis(sloMs) : slo);
+    publisher.publish(inferSubject(model.name, APP), payload, { reply, headers: { ...headers, ...kind.headers } });
+    if (kind.cancelledAt !== undefined)
+      this.later(Math.round(kind.cancelledAt * slo), () =>
+        publisher.publish(cancelSubject(APP), new TextEncoder().encode(reply)),
+      );
     return asked;
   }
 

@@ -4,6 +4,7 @@ import type { Process } from "../fixtures/actor-cluster/process.ts";
 import type { RunningProcess } from "../fixtures/actor-cluster/processes.ts";
 import type { Cluster } from "./cluster.ts";
 import type { Checkers } from "./checkers.ts";
+import { loadedNameOf } from "./families.ts";
 import type { Cut } from "./links.ts";
 import type { Action, Plan } from "./plan.ts";
 import { hasRollout } from "./rollouts.ts";
@@ -55,7 +56,7 @@ export class Faults {
       case "leave":
         return this.#drain(action.slot, undefined);
       case "hang":
-        return cluster.engines.hangNext(this.#plan.models[action.model]!.name);
+        return cluster.engines.hangNext(loadedNameOf(this.#plan, action.model));
       case "place":
         return cluster.place(action.placing);
       case "share":

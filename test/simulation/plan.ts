@@ -2,6 +2,9 @@ import { Prng } from "@tutti/units";
 import { FAST_TIMEOUTS, type Timeouts } from "../fixtures/actor-cluster/timeouts.ts";
 import { type Grouping, apart, groupingOf } from "./groupings.ts";
 import { type Placing, type Placings, hasTwoSubClusters, placingsOf } from "./placements.ts";
+import { withFamily } from "./families.ts";
+import { type Kinds, withKinds } from "./kinds.ts";
+import { type Slow, withUnlikeExecutors } from "./unlike-executors.ts";
 import { withProductionTimeouts } from "./production-timeouts.ts";
 import { withRollout } from "./rollouts.ts";
 
@@ -95,6 +98,12 @@ export interface Plan {
   readonly executors: number;
   /** Undefined: one sub-cluster, and no placement is ever written. */
   readonly placings?: Placings;
+  /** Whether the first two models are variants of one family. */
+  readonly hasFamily?: boolean;
+  /** Undefined: all requests are alike. */
+  readonly kinds?: Kinds;
+  /** Undefined: all accelerators are of one type. */
+  readonly slow?: Slow;
   /** Slots that an action starts. */
   readonly joiners: readonly string[];
   /** Actors that share a process are struck together. */
@@ -128,7 +137,8 @@ const CLEAN: LinkFaults = { loss: 0, repeat: 0, late: 0, lateUsMax: 0 };
 const undisturbed = (): LinkFaults => CLEAN;
 
 /** Swarm testing: each seed has its own few kinds of fault, so that none hides another. */
-export const planOf = (seed: number): Plan => withProductionTimeouts(withRollout(withGrouping(ungrouped(seed))));
+export const planOf = (seed: number): Plan =>
+  withUnlikeExecutors(withKinds(withFamily(withProductionTimeouts(withRollout(withGrouping(ungrouped(seed)))))));
 
 type Ungrouped = Omit<Plan, "grouping" | "isOrderly">;
 

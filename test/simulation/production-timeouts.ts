@@ -1,4 +1,5 @@
 /** Seeds with production's time-outs: faults last longer in them, so that there too peers are taken for dead. */
+import { IDLE_HEARTBEAT_EVERY } from "@tutti/host/role-defaults";
 import { FAST_TIMEOUTS, PRODUCTION_TIMEOUTS } from "../fixtures/actor-cluster/timeouts.ts";
 import type { Action, Plan } from "./plan.ts";
 
@@ -17,7 +18,8 @@ export function withProductionTimeouts(plan: Plan): Plan {
   if (plan.seed % EVERY !== 0) return plan;
   const timed = { ...plan, timeouts: PRODUCTION_TIMEOUTS };
   // Killed and leaving processes are noticed without a time-out.
-  if (plan.calm || plan.struck) return timed;
+  if (plan.calm) return timed;
+  if (plan.struck) return struckLater(timed);
   const { placings, durationUs, models, actions } = plan;
   return {
     ...timed,
@@ -26,6 +28,15 @@ export function withProductionTimeouts(plan: Plan): Plan {
     models: models.map((model) => ({ ...model, ratePerSecond: model.ratePerSecond * RATE })),
     actions: actions.map(({ atUs, action }) => ({ atUs: atUs * STRETCH, action: stretched(action) })),
   };
+}
+
+/**
+ * The second death comes later: a successor of the first hears idle peers within a second. Before that it can't tell a
+ * peer's death from a peer that it doesn't hear yet (PeerProbes, strangers).
+ */
+function struckLater(plan: Plan): Plan {
+  const actions = plan.actions.map(({ atUs, action }, i) => ({ atUs: atUs + i * IDLE_HEARTBEAT_EVERY, action }));
+  return { ...plan, durationUs: plan.durationUs + IDLE_HEARTBEAT_EVERY, actions };
 }
 
 /** The time after which a killed or leaving process is back stays: no time-out decides about it. */

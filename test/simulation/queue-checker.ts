@@ -7,10 +7,11 @@ import {
   type BatchDispatched,
   type BatchRefused,
   type RequestArrived,
+  type RequestCosts,
   type RequestRefused,
   type RequestWithdrawn,
 } from "@tutti/protocol";
-import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
+import { type ActorKey, type ThreadId, isJobThread, modelNumberOf } from "@tutti/units";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { Plan } from "./plan.ts";
 import { hasLongFaults } from "./production-timeouts.ts";
@@ -43,6 +44,8 @@ interface Entry {
 /** One batcher's requests, by `ingress/seq`. */
 class Ledger {
   readonly entries = new Map<string, Entry>();
+  /** Last deadlines of requests whose answers may be late at a cost. */
+  readonly lastDeadlines = new Map<string, number>();
   readonly batches = new Map<number, { readonly batch: BatchDispatched; readonly requests: readonly string[] }>();
   /** When each executor was last heard. */
   readonly heard = new Map<ActorKey, number>();
@@ -78,6 +81,11 @@ export class QueueChecker {
     this.#ended.add(actor.key);
   }
 
+  /** A message before the arrival of the same request. */
+  costs(actor: Incarnation, { seq, steps }: RequestCosts, ingress: ActorKey): void {
+    this.#of(actor).lastDeadlines.set(`${ingress}/${seq}`, steps.at(-1)!.deadline);
+  }
+
   arrived(actor: Incarnation, arrival: RequestArrived, ingress: ActorKey): void {
     const ledger = this.#of(actor);
     this.#loosen(ledger, ingress);
@@ -94,7 +102,8 @@ export class QueueChecker {
     // to the batcher; otherwise it repeats a request that is out, and is not queued.
     const isUnsure = known?.isLoose === true && known.term >= arrival.term;
     if (known?.state === "out" && isUnsure) return;
-    const { term, thread, deadline } = arrival;
+    const { term, thread } = arrival;
+    const deadline = ledger.lastDeadlines.get(id) ?? arrival.deadline;
     const entry: Entry = {
       term,
       thread,
@@ -128,7 +137,9 @@ export class QueueChecker {
         this.#report("M1", `batch ${batch.batchId} of ${actor.name} has request ${id}, which never came to its thread`);
         continue;
       }
-      if (entry.state === "left" && !entry.isLoose)
+      // A batch that was decided before the withdrawal came leaves at the end of the same turn.
+      const isCrossing = entry.withdrawnAt === this.#now();
+      if (entry.state === "left" && !isCrossing && !entry.isLoose)
         this.#report("M1", `request ${id} is dispatched after it was refused or withdrawn`);
       if (entry.state === "out" && !entry.isLoose && !this.#mayComeBack(ledger, entry))
         this.#report("M1", `request ${id} is in batches ${entry.batch?.batchId} and ${batch.batchId} of ${actor.name}`);
@@ -222,6 +233,8 @@ export class QueueChecker {
     if (entry?.state !== "queued" || entry.isLoose || this.#isSilent(ledger, ingress.key)) return;
     // A request given up before its deadline was cancelled, or an earlier holder of the model has sent it out.
     if (this.#now() < entry.deadline) return;
+    // A job waits for time that no request needs, and there may be none until its deadline.
+    if (isJobThread(entry.thread)) return;
     const planned = entry.deadline - PLANNABLE_US;
     const isHeld =
       ledger.served.get(entry.thread) === entry.term && this.#termOf(modelNumberOf(entry.thread)) === entry.term;

@@ -6,6 +6,7 @@ import { type Micros, Prng, after, micros, millis, seconds } from "@tutti/units"
 import { Checkers } from "./checkers.ts";
 import { Cluster, watchStore } from "./cluster.ts";
 import { Faults } from "./faults.ts";
+import { drawKind, patienceOf } from "./kinds.ts";
 import { type ModelPlan, type Plan, planOf } from "./plan.ts";
 import { StoryLog } from "./story-log.ts";
 import type { Violation } from "./violation.ts";
@@ -98,7 +99,8 @@ class Trial {
     if (!this.#awaitService("service comes back once faults stop", 2)) return;
     this.#recovery = micros(this.#cluster.now - stoppedAt);
     if (!this.#awaitReturns() || !this.#serveAll()) return;
-    if (!this.#advance(micros(Math.max(20_000, stoppedAt + SETTLED_US - this.#cluster.now)))) return;
+    if (!this.#advance(micros(Math.max(20_000, stoppedAt + patienceOf(this.#plan) * SETTLED_US - this.#cluster.now))))
+      return;
     this.#checkRest();
   }
 
@@ -263,6 +265,8 @@ class Trial {
   #startLoad(durationUs: number): void {
     this.#loadedAt = this.#cluster.now;
     const prng = this.#prng.fork();
+    /** A generator of its own, so that plain requests come when they came. */
+    const kinds = new Prng(this.#plan.seed * 1_009 + 31);
     for (const model of this.#plan.models) {
       let at = 0;
       for (;;) {
@@ -270,7 +274,8 @@ class Trial {
         if (at >= durationUs) break;
         const sloMs =
           this.#plan.calm || this.#plan.struck ? model.sloMs : Math.ceil(model.sloMs * (0.7 + prng.nextFloat()));
-        this.#cluster.later(Math.round(at), () => this.#cluster.ask(model, sloMs));
+        const kind = drawKind(this.#plan, kinds, sloMs);
+        this.#cluster.later(Math.round(at), () => this.#cluster.ask(model, sloMs, kind));
       }
     }
   }

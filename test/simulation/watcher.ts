@@ -2,6 +2,7 @@ import type { Instant, Micros } from "@tutti/units";
 import type { EchoAnswer } from "../fixtures/actor-cluster/echo-model.ts";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { ProcessWatcher } from "../fixtures/actor-cluster/processes.ts";
+import type { Kind } from "./kinds.ts";
 
 /** One request as its publisher sees it. */
 export interface Asked {
@@ -9,7 +10,9 @@ export interface Asked {
   readonly id: number;
   readonly model: string;
   readonly at: Instant;
+  /** Time until its last deadline. */
   readonly slo: Micros;
+  readonly kind: Kind;
   readonly reply: string;
   readonly outcomes: Outcome[];
   /** The ingress that got it; undefined before. */
