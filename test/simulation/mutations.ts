@@ -214,6 +214,6 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "executor/src/batch-intake.ts",
     find: `return slot.turnAway(now, between(grantedAt, startAt), expectedRun);`,
     replace: `return slot.freeAt(now);`,
-    from: 1_251,
+    from: 3_218,
   },
 ];
