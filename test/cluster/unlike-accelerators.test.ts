@@ -64,3 +64,11 @@ test("a model that the slow type can't serve in time gets the fast ones alone, o
     expect(lost).toBe(0);
   }
 });
+
+test("requests that have waited too long for a slow accelerator are served by a fast one, and none is lost", () => {
+  const { cluster, ran } = unlike();
+  const hurried = cluster.load("patient", { rate: 900, duration: seconds(2), sloMs: 26 });
+  cluster.run(seconds(1));
+  expect(ran.get("patient slow")).toBeGreaterThan(100);
+  expect(hurried.filter(({ outcomes }) => outcomes[0]?.status !== "ok")).toEqual([]);
+});

@@ -42,8 +42,8 @@ const SETTLED_US = 270_000;
 const PROBE_SLO_MS = 100;
 
 /** Runs a seed. A failing one can be run a second time with its story. */
-export function runTrial(seed: number, story: "told" | "silent" = "silent"): TrialResult {
-  const trial = new Trial(planOf(seed), story);
+export function runTrial(seed: number, story: "told" | "silent" = "silent", plan = planOf(seed)): TrialResult {
+  const trial = new Trial(plan, story);
   trial.run();
   return trial.result();
 }

@@ -55,6 +55,23 @@ test("worked: types that can't run a model aren't granted to it, and others leav
   expect(grants.at(-1)).toEqual([5, 4]);
 });
 
+test("worked: of candidates that wait, those that can't run everywhere go first where they can run (A4)", () => {
+  const { rank, grants, out, offer } = typed([0, 1]);
+  offer(1, 10, 100);
+  offer(2, 10, 100);
+  offer(3, 11, 50);
+  offer(4, 11, 60, [1]);
+  const freed = { at: 20 as Instant, freeAt: 20 as Instant, grantSeq: 1 };
+  const free = (gpu: number): void => {
+    stepRank(rank, { kind: "gpu-freed", gpu: gpu as GpuId, executor: (gpu + 1) as ActorKey, ...freed }, out);
+    stepRank(rank, { kind: "clock-reached", at: 20 as Instant }, out);
+  };
+  free(0);
+  expect(grants.at(-1)).toEqual([4, 0]);
+  free(1);
+  expect(grants.at(-1)).toEqual([3, 1]);
+});
+
 test("types beyond CLASSES_MAX share a class, for models that any type can run, until another's accelerators are gone", () => {
   const { rank, grants, out, join, offer } = typed(Array.from({ length: 33 }, (_, type) => type));
   expect(rank.accelerators.classes.count).toBe(CLASSES_MAX);

@@ -61,6 +61,11 @@ export class AcceleratorClasses {
     for (let i = 0; i < this.#claims.length; i++) if (((classes >> i) & 1) === 1) this.#claims[i]! += by;
   }
 
+  /** Whether there are accelerators of other classes than these. */
+  restricts(classes: number): boolean {
+    if (classes === ALL_CLASSES) return false;
+    return this.#members.some((count, i) => count > 0 && ((classes >> i) & 1) === 0);
+  }
   /** A bit for each class that may get a candidate. */
   of(unfit: UnfitTypes): number {
     if (unfit.length === 0) return ALL_CLASSES;

@@ -27,7 +27,7 @@ export interface TargetInputs {
 
 export class BatchTargets {
   /** Target for any SLO and rate; 0: b*. */
-  readonly #fixed: number;
+  readonly fixed: number;
   #inputs: TargetInputs;
   #rate = 0;
   /** Fraction of b* to aim at. */
@@ -40,13 +40,13 @@ export class BatchTargets {
   readonly #byClass = new Map<number, number>();
 
   constructor(fixed: number, inputs: TargetInputs) {
-    this.#fixed = fixed;
+    this.fixed = fixed;
     this.#inputs = inputs;
   }
 
   /** True if the rate should be refreshed; never for a fixed target. */
   isDue(now: Instant): boolean {
-    return this.#fixed === 0 && now >= this.#refreshDue;
+    return this.fixed === 0 && now >= this.#refreshDue;
   }
   /** @param share - fraction of b* to aim at: the ideal batch is too greedy where arrivals vary */
   refresh(now: Instant, rate: number, share: number): void {
@@ -62,7 +62,7 @@ export class BatchTargets {
 
   /** The target batch for an SLO, at least 1. */
   forSlo(slo: Micros): number {
-    if (this.#fixed !== 0) return this.#fixed;
+    if (this.fixed !== 0) return this.fixed;
     if (slo !== this.#slo) {
       this.#target = this.#lookUp(slo);
       this.#slo = slo;

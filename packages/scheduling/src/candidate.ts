@@ -15,6 +15,7 @@ import { addLater, lastLook } from "./later-choice.ts";
 import type { ModelEffects, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { aimOf, awaitedStart, withPatience } from "./policy.ts";
+import { type FastestPart, chooseTyped } from "./typed-choice.ts";
 import { SCARCITY_STEPS, lossLevel, scarcityOf, spareTime } from "./scarcity.ts";
 
 /** Step to which an early start is rounded, µs, so that it doesn't depend on which update measured the rate. */
@@ -31,17 +32,20 @@ export const delay = (model: ModelThread, batchSize: number): number => model.ct
 
 /** Time that the request takes alone, µs. */
 export const alone = (model: ModelThread, request: Request): number =>
-  model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(request);
+  model.dynamic === undefined ? fastLatencies(model)[1]! : model.dynamic.alone(request);
+
+/** Latencies of the fastest type that serves the model. */
+const fastLatencies = ({ fastest, latencies }: ModelThread): Float64Array => fastest?.profile.byBatchSize ?? latencies;
 
 /** Chooses again without an accelerator, arms the invalidation timer, and sends a changed offer. A3, A4 Publish. */
 export function update(model: ModelThread, out: ModelEffects): void {
   const isDue = model.now >= model.headDueAt && model.now < model.headDueAt + model.ctrl;
   model.keptHead = isDue ? model.offeredHead : undefined; // M7
-  choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out);
+  choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out, model.fastest);
   const b = model.batchSize;
   model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
   // the batch can wait longer
-  if (model.skipped > 0) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.queue));
+  if (model.skipped > 0) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.queue, fastLatencies(model)));
   if (model.later !== undefined) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.later));
   offer(model, model.inFlightBatches.isFull(model.now) ? 0 : b, out);
 }
@@ -51,8 +55,15 @@ export function update(model: ModelThread, out: ModelEffects): void {
  *
  * @param base - when an executor could start a batch without inputs
  * @param gpuFree - when the granted accelerator is free; `ALWAYS` while none is
+ * @param fastest - undefined: what can't run with `model.latencies` is not kept for a faster type
  */
-export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out: ModelEffects): void {
+export function choose(
+  model: ModelThread,
+  base: Instant,
+  gpuFree: Instant,
+  out: ModelEffects,
+  fastest: FastestPart | undefined,
+): void {
   if (model.targets.isDue(model.now)) refreshTargets(model);
   if (model.dynamic !== undefined) {
     chooseByLength(model, model.dynamic, base, gpuFree, model.refusals.towards(out, model.now));
@@ -60,23 +71,28 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
     return;
   }
   const refusals = model.refusals.towards(out, model.now);
-  const own = chooseBatch(model, base, gpuFree, refusals);
+  const own =
+    fastest === undefined
+      ? chooseBatch(model, base, gpuFree, refusals)
+      : chooseTyped(model, fastest, base, gpuFree, refusals);
   const b = model.later === undefined ? own : addLater(model, model.later, own, base, gpuFree, refusals);
   model.batchSize = b;
   const { skipped, queue } = model;
-  model.isGrowable = b < model.batchSizeMax && skipped + b === queue.size;
+  model.isGrowable = (b < model.batchSizeMax && skipped + b === queue.size) || fastest?.isPlanned === true;
   model.first = skipped === 0 ? model.head : queue.at(skipped);
   if (b === 0) return;
   const head = model.first!;
   const deadline = model.laterSize === 0 ? head.deadline : earlier(head.deadline, model.later!.head()!.deadline);
   const aim = aimOf(head, deadline);
-  const { latencies, profile, batchSizeMax } = model;
+  const planned = fastest?.isPlanned === true ? fastest.profile : model.profile;
+  const { batchSizeMax } = planned;
+  const latencies = fastest?.isPlanned === true ? planned.byBatchSize : model.latencies;
   model.latest = (deadline - latencies[b]!) as Instant;
   model.expectedRun = latencies[b]! as Micros;
   model.frontrun =
     b === batchSizeMax
       ? ALWAYS
-      : ((aim - profile.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
+      : ((aim - planned.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
   if (model.laterSize === b) {
     model.isGrowable = true; // any arrival goes before it
     model.awaited = ALWAYS; // it uses what nobody else does
@@ -97,6 +113,7 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
       model.awaited = later(model.awaited, earlier(frontrun, gathered));
     }
   }
+  if (fastest !== undefined) model.awaited = earlier(model.awaited, earlier(fastest.headAwaited, model.latest)); // CA1
   if (model.patience !== 1) {
     model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
   }
@@ -157,6 +174,7 @@ function refreshTargets(model: ModelThread): void {
     model.mayWait = !rate.isKnown(now) || canWaitingPay(model.profile.beta, perMicro);
   }
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);
+  model.fastest?.targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
 
 /** Sends the candidate if it has another size, window or delay than the last. The passing of time is no change. */
@@ -169,12 +187,13 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
     return out.offer(offered);
   }
   const delayNow = delay(model, batchSize) as Micros;
+  const unfit = model.fastest?.isPlanned === true ? model.fastest.unfit : model.unfit;
   const isSame =
     offered.batchSize === batchSize &&
     offered.latest === model.latest &&
     model.offeredAwaited === model.awaited &&
     offered.delay === delayNow &&
-    offered.unfit === model.unfit;
+    offered.unfit === unfit;
   if (isSame) return;
   const earliest = (model.now + delayNow) as Instant;
   offered.offerSeq++;
@@ -182,7 +201,7 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
   offered.execAt = model.awaited > earliest ? model.awaited : earliest;
   offered.latest = model.latest;
   offered.delay = delayNow;
-  offered.unfit = model.unfit;
+  offered.unfit = unfit;
   if (offered.takes !== undefined) offered.takes = model.expectedRun;
   model.offeredAwaited = model.awaited;
   const head = model.first;

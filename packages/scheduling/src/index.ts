@@ -17,3 +17,4 @@ export { type RefusalState, type WaitedFor, refusalState } from "./refusal-state
 export { scarcityOf } from "./scarcity.ts";
 export { sloClass } from "./batch-targets.ts";
 export * from "./dynamic/dynamic-profile.ts";
+export type { FastestType } from "./typed-choice.ts";

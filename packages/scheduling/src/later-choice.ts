@@ -51,10 +51,10 @@ export function addLater(
   return size;
 }
 
-/** When the first of them can't meet its step any more. */
-export function lastLook(model: ModelThread, later: DeadlineQueue<Request>): Instant {
+/** When the first of a queue can't end in time any more. @param latencies - default: as planned */
+export function lastLook(model: ModelThread, later: DeadlineQueue<Request>, latencies = model.latencies): Instant {
   if (later.size === 0) return NEVER;
   const head = later.head()!;
-  const alone = model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(head);
+  const alone = model.dynamic === undefined ? latencies[1]! : model.dynamic.alone(head);
   return (Math.floor(head.deadline - alone - model.ctrl - model.perItem) + 1) as Instant;
 }

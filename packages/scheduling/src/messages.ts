@@ -6,6 +6,7 @@ import type { CostStep } from "@tutti/dynamic";
 import type { LatencyTable } from "@tutti/profile";
 import type { UnfitTypes } from "./accelerator-classes.ts";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
+import type { FastestType } from "./typed-choice.ts";
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
 
 export interface Request {
@@ -112,6 +113,8 @@ export type ModelEvent =
       dynamic?: DynamicProfile | undefined;
       /** Default: any executor type can run it. */
       unfit?: UnfitTypes;
+      /** Default: all types are alike. */
+      fastest?: FastestType | undefined;
     }
   | { kind: "delays-changed"; at: Instant; ctrl: Micros; perItem: Micros; respond: Micros; guard: Micros }
   /** A newer epoch: offer again; older grants are ignored from now on. */

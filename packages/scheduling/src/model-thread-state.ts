@@ -20,6 +20,7 @@ import type { Candidate, Request } from "./messages.ts";
 import type { Policy, Preference } from "./policy.ts";
 import { Scarcity } from "./scarcity.ts";
 import { SoleAccelerator } from "./sole-accelerator.ts";
+import { FastestPart, type FastestType } from "./typed-choice.ts";
 
 export interface ModelThreadConfig {
   thread: ThreadId;
@@ -32,6 +33,8 @@ export interface ModelThreadConfig {
   dynamic?: DynamicProfile | undefined;
   /** Executor types that can't run it within its SLO. Default: none. */
   unfit?: UnfitTypes | undefined;
+  /** The fastest type that can, where types are unlike; `profile` is the slowest one's. Default: all are alike. */
+  fastest?: FastestType | undefined;
   slo: Micros;
   policy: Policy;
   /** Preference of the adaptive policy. Default: "accelerators". */
@@ -77,7 +80,7 @@ export class ModelThread {
   /** Number of members of the chosen batch that are from `later`. */
   laterSize = 0;
   readonly rate = new ArrivalRate();
-  readonly targets: BatchTargets;
+  targets: BatchTargets;
   readonly inFlightBatches: InFlightBatches;
   readonly shares: FairShares;
   readonly refusals: CountedRefusals;
@@ -91,6 +94,7 @@ export class ModelThread {
   profile: LatencyTable;
   dynamic: DynamicPart | undefined;
   unfit: UnfitTypes;
+  fastest: FastestPart | undefined;
   /** l(b) of the batch that is being formed: as planned, or while a grant is taken those on its accelerator. */
   latencies: Float64Array;
   batchSizeMax: number;
@@ -175,6 +179,7 @@ export class ModelThread {
     this.ctrl = ctrl;
     this.perItem = perItem;
     this.respond = respond;
+    this.fastest = config.fastest && new FastestPart(config.fastest, this);
     this.nextBatchId = config.batchIdBase ?? 1;
     if (config.since !== undefined) this.rate.begin(config.since);
     const { unfit } = this;

@@ -29,6 +29,7 @@ import { LaterRequest } from "./later-request.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { reportedScarcity } from "./scarcity.ts";
+import { FastestPart } from "./typed-choice.ts";
 
 /** Time of the next clock-reached; `NEVER` when no timer is armed. */
 export const nextWakeAt = (model: ModelThread): Instant => model.wakeAt;
@@ -163,8 +164,11 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   const isPlanned = headBefore === model.offeredHead || model.skipped > 0;
   model.keptHead = isPlanned && grant.offerSeq >= model.headOfferSeq ? model.offeredHead : undefined; // M7
   if (!model.inFlightBatches.isFull(at)) {
-    if (own !== undefined && isFaster(own, model)) model.latencies = own.byBatchSize;
-    choose(model, base, grant.freeAt, out);
+    const isKnown = own !== undefined && isFaster(own, model);
+    if (isKnown) model.latencies = own.byBatchSize;
+    const fastest = isKnown ? model.fastest : undefined;
+    choose(model, base, grant.freeAt, out, fastest);
+    if (fastest?.isPlanned === true) model.batchSize = 0; // TYPED-3: not for this accelerator
     model.latencies = model.profile.byBatchSize;
   } else model.batchSize = 0;
 
@@ -258,13 +262,15 @@ export function executorLost(model: ModelThread, at: Instant, executor: ActorKey
 type Profiled = Omit<Extract<ModelEvent, { kind: "profile-changed" }>, "kind" | "at">;
 
 export function profileChanged(model: ModelThread, at: Instant, profiled: Profiled, out: ModelEffects): void {
-  const { profile, dynamic, unfit } = profiled;
+  const { profile, dynamic, unfit, fastest } = profiled;
   advance(model, at);
   changeDynamic(model, dynamic);
   model.unfit = unfit ?? NONE_UNFIT;
   model.profile = profile;
   model.latencies = profile.byBatchSize;
   model.batchSizeMax = profile.batchSizeMax;
+  model.skipped = 0;
+  model.fastest = fastest && new FastestPart(fastest, model);
   changeTargets(model);
   update(model, out);
 }
@@ -314,8 +320,9 @@ function changeDynamic(model: ModelThread, profile: Profiled["dynamic"]): void {
   }
 }
 
-function changeTargets({ targets, profile, ctrl, perItem, respond }: ModelThread): void {
+function changeTargets({ targets, fastest, profile, ctrl, perItem, respond }: ModelThread): void {
   targets.change({ profile, ctrl, perItem, respond });
+  fastest?.targets.change({ profile: fastest.profile, ctrl, perItem, respond });
 }
 
 function advance(model: ModelThread, at: Instant): void {

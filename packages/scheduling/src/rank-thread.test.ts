@@ -33,6 +33,7 @@ interface NaiveModel {
   unfit: Candidate["unfit"];
   timer: number;
   isWaiting: boolean;
+  goesFirst?: boolean;
   granted: boolean;
 }
 interface NaiveGpu {
@@ -124,7 +125,7 @@ class NaiveRank {
     if (gpu && execAt <= c.latest + CTRL)
       this.grant(thread, m, gpu[0], now); // RANK-7
     else if (execAt > c.latest) m.candidate = undefined;
-    else m.isWaiting = true;
+    else Object.assign(m, { isWaiting: true, goesFirst: [...this.gpus].some(([, g]) => !this.isFit(m, g)) });
   }
   match(now: number) {
     const [gpu, g] = this.leastFree()!;
@@ -133,7 +134,9 @@ class NaiveRank {
         Object.assign(m, { isWaiting: false, candidate: undefined });
     const first = this.inOrder
       .filter(([, m]) => m.isWaiting && this.isFit(m, g))
-      .sort((a, b) => a[1].candidate!.latest - b[1].candidate!.latest)[0];
+      .sort(
+        ([, a], [, b]) => Number(b.goesFirst) - Number(a.goesFirst) || a.candidate!.latest - b.candidate!.latest,
+      )[0];
     if (first) this.grant(first[0], first[1], gpu, now);
   }
   expire(gpu: number, g: NaiveGpu, now: number) {

@@ -210,8 +210,9 @@ function reclassify({ accelerators, waiting, slots }: RankThread): void {
     slot.classes = classes.of(slot.unfit);
     if (slot.unfit.length > 0) classes.claim(slot.classes, 1);
     if (!waiting.has(index)) continue;
+    const goesFirst = waiting.goesFirst(index);
     waiting.remove(index);
-    waiting.add(index, slot.thread, slot.latest, slot.delay, slot.classes);
+    waiting.add(index, slot, goesFirst);
   }
 }
 
@@ -281,7 +282,7 @@ export function fireModelTimer(rank: RankThread, at: Instant, out: RankEffects):
   if (gpu >= 0) grant(rank, index, gpu, out);
   else if (isLate)
     slot.batchSize = 0; // its own invalidation timer makes a new offer
-  else rank.waiting.add(index, slot.thread, slot.latest, slot.delay, slot.classes);
+  else rank.waiting.add(index, slot, rank.accelerators.classes.restricts(slot.classes));
   return true;
 }
 
@@ -297,7 +298,7 @@ export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects):
     waiting.remove(slot);
     rank.slots[slot]!.batchSize = 0; // nothing is free in time: its own invalidation timer makes a new offer
   }
-  if (waiting.hasFor(index)) grant(rank, waiting.mostUrgent(index), accelerators.firstLeastFree(index), out);
+  if (waiting.hasFor(index)) grant(rank, waiting.first(index), accelerators.firstLeastFree(index), out);
   return true;
 }
 

@@ -9,10 +9,19 @@
 import { IndexedHeap } from "@tutti/collections";
 import type { Instant, Micros, ThreadId } from "@tutti/units";
 
+interface Waiting {
+  readonly thread: ThreadId;
+  readonly latest: Instant;
+  readonly delay: Micros;
+  readonly classes: number;
+}
+
 export class WaitingSet {
   readonly #slotsMax: number;
   /** By class of accelerators. */
   readonly #byLatest: IndexedHeap[] = [];
+  /** The same of those that some accelerators can't run. */
+  readonly #restricted: IndexedHeap[] = [];
   readonly #byDelay: IndexedHeap;
 
   constructor(slotsMax: number) {
@@ -31,7 +40,12 @@ export class WaitingSet {
   mostUrgent(index: number): number {
     return this.#byLatest[index]!.topKey;
   }
-  /** Its latest start; `NEVER`: none. */
+  /** The same, of those that some accelerators can't run while there are any: others can go elsewhere. */
+  first(index: number): number {
+    const restricted = this.#restricted[index]!;
+    return restricted.size > 0 ? restricted.topKey : this.mostUrgent(index);
+  }
+  /** Latest start of the most urgent; `NEVER`: none. */
   leastLatest(index: number): Instant {
     return this.#byLatest[index]!.topPriority as Instant;
   }
@@ -42,19 +56,31 @@ export class WaitingSet {
   has(slot: number): boolean {
     return this.#byDelay.has(slot);
   }
+  /** Whether it goes before those that can run everywhere. */
+  goesFirst(slot: number): boolean {
+    return this.#restricted.some((heap) => heap.has(slot));
+  }
   /** Makes room for accelerators of so many classes. */
   grow(classes: number): void {
-    while (this.#byLatest.length < classes) this.#byLatest.push(new IndexedHeap(this.#slotsMax));
+    for (const heaps of [this.#byLatest, this.#restricted])
+      while (heaps.length < classes) heaps.push(new IndexedHeap(this.#slotsMax));
   }
-  /** @param classes - a bit for each class that can run it */
-  add(slot: number, thread: ThreadId, latest: Instant, delay: Micros, classes: number): void {
+  /**
+   * @param classes - a bit for each class that can run it
+   * @param isRestricted - whether some accelerators are of other classes
+   */
+  add(slot: number, { thread, latest, delay, classes }: Waiting, isRestricted: boolean): void {
     this.#byDelay.set(slot, -delay, thread);
     const heaps = this.#byLatest;
-    for (let i = 0; i < heaps.length; i++) if (((classes >> i) & 1) === 1) heaps[i]!.set(slot, latest, thread);
+    for (let i = 0; i < heaps.length; i++) {
+      if (((classes >> i) & 1) === 0) continue;
+      heaps[i]!.set(slot, latest, thread);
+      if (isRestricted) this.#restricted[i]!.set(slot, latest, thread);
+    }
   }
   remove(slot: number): void {
     if (!this.#byDelay.remove(slot)) return;
     const heaps = this.#byLatest;
-    for (let i = 0; i < heaps.length; i++) heaps[i]!.remove(slot);
+    for (let i = 0; i < heaps.length; i++) if (heaps[i]!.remove(slot)) this.#restricted[i]!.remove(slot);
   }
 }

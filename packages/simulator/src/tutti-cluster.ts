@@ -98,6 +98,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
           ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning, noise),
           ...{ thread: threadId(i, 0), slo: model.slo },
           unfit: typed?.unfit[i],
+          fastest: typed?.fastest[i],
         })),
         ...this.#backlog.jobs.map(({ thread, profile }) => ({ ...common, ...JOB_TUNING, thread, profile })),
       ],

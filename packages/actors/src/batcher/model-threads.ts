@@ -13,6 +13,7 @@ import {
 import { LatencyTable } from "@tutti/profile";
 import {
   type DynamicProfile,
+  type FastestType,
   type ModelEvent,
   type ModelThreadConfig,
   type UnfitTypes,
@@ -106,8 +107,12 @@ export class ModelThreads {
       const seed = delays === undefined ? this.#neighbours() : { ctrl: delays.ctrl, perItem: delays.perItemNs / 1_000 };
       const dynamic = this.#dynamicOf(model, bucket);
       if (profile === undefined) continue;
-      this.#startThread({ spec, bucket, profile, dynamic, unfit: unfitOf(model.status), term, seed, isForJobs: false });
       this.#ownProfiles.note(threadOf(spec, bucket), bucket, model.status, profile);
+      const types = {
+        unfit: unfitOf(model.status),
+        fastest: this.#ownProfiles.fastest(threadOf(spec, bucket), model.status),
+      };
+      this.#startThread({ spec, bucket, profile, dynamic, ...types, term, seed, isForJobs: false });
       this.#options.selector.setVariation(threadOf(spec, bucket), variationOf(model, bucket));
     }
   }
@@ -180,7 +185,8 @@ export class ModelThreads {
       this.#options.selector.setVariation(entry.id, variationOf(model, entry.bucket));
       if (profile === undefined) continue;
       this.#ownProfiles.note(entry.id, entry.bucket, model.status, profile);
-      this.#options.step(entry, { kind: "profile-changed", at, profile, dynamic, unfit: unfitOf(model.status) });
+      const types = { unfit: unfitOf(model.status), fastest: this.#ownProfiles.fastest(entry.id, model.status) };
+      this.#options.step(entry, { kind: "profile-changed", at, profile, dynamic, ...types });
     }
   }
 
@@ -243,11 +249,12 @@ export class ModelThreads {
     readonly profile: LatencyTable;
     readonly dynamic: DynamicProfile | undefined;
     readonly unfit: UnfitTypes;
+    readonly fastest?: FastestType | undefined;
     readonly term: number;
     readonly seed: MeasuredDelays | undefined;
     readonly isForJobs: boolean;
   }): ThreadEntry {
-    const { spec, bucket, profile, dynamic, unfit, term, seed, isForJobs } = begin;
+    const { spec, bucket, profile, dynamic, unfit, fastest, term, seed, isForJobs } = begin;
     const { config, clock, dispatcher, threads, router } = this.#options;
     const subCluster = router.placement.subClusterOf(spec.number);
     const pullCost = new PullCost(config.delayFloors, rowLayout(spec, bucket, typicalLengths(spec)).byteLength, seed);
@@ -259,6 +266,7 @@ export class ModelThreads {
       profile,
       dynamic,
       unfit,
+      fastest,
       slo: spec.slo,
       policy: config.policy,
       ...(config.prefer !== undefined && { prefer: config.prefer }),

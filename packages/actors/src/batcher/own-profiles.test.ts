@@ -1,6 +1,7 @@
 import { LatencyTable } from "@tutti/profile";
 import type { ModelStatus } from "@tutti/protocol";
 import { micros, threadId } from "@tutti/units";
+import { fnv1a } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { OwnProfiles } from "./own-profiles.ts";
 
@@ -44,4 +45,22 @@ test("where one type serves, or none was measured by itself, batches are as plan
   expect(find(profiles, "fast")).toBeUndefined();
   profiles.note(thread, 0, status(["fast", "slow"], { fast: [1_000], slow: [4_000, 8_000] }), pool);
   expect(find(profiles, "fast")).toBeUndefined();
+});
+
+test("the fastest type names all others, those that can't serve the model included; types that are alike have none", () => {
+  const profiles = new OwnProfiles();
+  const apart = { fast: [1_000, 4_000], slow: [4_000, 8_000], snail: [40_000, 80_000] };
+  const served = status(["fast", "slow"], apart);
+  profiles.note(thread, 0, served, pool);
+  const fastest = profiles.fastest(thread, served)!;
+  expect(fastest.profile.toPoints().map(({ latency }) => latency)).toEqual([1_100, 4_400]);
+  expect(fastest.unfit).toEqual([{ type: fnv1a("slow") }, { type: fnv1a("snail") }]);
+  // of two that take as long for one request, neither may be granted what is planned with the other
+  const twins = status(["a", "b"], { a: [1_000, 4_000], b: [1_000, 8_000] });
+  profiles.note(thread, 0, twins, pool);
+  expect(profiles.fastest(thread, twins)?.unfit).toEqual([{ type: fnv1a("b") }]);
+  for (const one of [undefined, status(["slow"], apart), status(["a", "b"], { a: [1, 2], b: [1, 2] })]) {
+    profiles.note(thread, 0, one, pool);
+    expect(profiles.fastest(thread, one)).toBeUndefined();
+  }
 });

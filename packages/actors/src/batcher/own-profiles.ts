@@ -1,6 +1,6 @@
 import { LatencyTable } from "@tutti/profile";
 import type { ModelStatus } from "@tutti/protocol";
-import { NONE_UNFIT, type UnfitTypes } from "@tutti/scheduling";
+import { type FastestType, NONE_UNFIT, type UnfitTypes } from "@tutti/scheduling";
 import { type ThreadId, micros } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
 
@@ -42,6 +42,23 @@ export class OwnProfiles {
   }
   forget(thread: ThreadId): void {
     this.#byThread.delete(thread);
+  }
+
+  /**
+   * The type that takes least for one request, and as unfit all that take longer for any batch: none of those may be
+   * granted what is planned with it. Undefined: no type takes longer.
+   */
+  fastest(thread: ThreadId, status: ModelStatus | undefined): FastestType | undefined {
+    const own = this.#byThread.get(thread);
+    if (own === undefined) return undefined;
+    const profile = [...own.values()].reduce((least, table) => (table.latency(1) < least.latency(1) ? table : least));
+    const isAsFast = (type: string): boolean => {
+      const table = own.get(type);
+      return table?.byBatchSize.every((latency, b) => b === 0 || latency <= profile.byBatchSize[b]!) === true;
+    };
+    if ([...own.keys()].every(isAsFast)) return undefined;
+    const others = status?.byType?.filter(({ type }) => !isAsFast(type)) ?? [];
+    return { profile, unfit: others.map(({ type }) => ({ type: fnv1a(type) })) };
   }
 
   /** Undefined: as planned. */

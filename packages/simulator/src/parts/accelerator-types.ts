@@ -5,7 +5,7 @@
  */
 import { type OfferedType, type TypedCapacity, servingTypes, typedCapacity } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
-import type { UnfitTypes } from "@tutti/scheduling";
+import type { FastestType, UnfitTypes } from "@tutti/scheduling";
 import type { GpuId } from "@tutti/units";
 import type { AcceleratorType, Network, ScenarioModel } from "../scenario.ts";
 import type { SimClusterFactory, SimClusterOptions, SimRequest } from "../simulated-cluster.ts";
@@ -17,6 +17,8 @@ export interface TypedModels {
   readonly models: readonly ScenarioModel[];
   /** By model: the types that can't serve it. */
   readonly unfit: readonly UnfitTypes[];
+  /** By model: the fastest type that serves it, where the others that do are slower. */
+  readonly fastest: readonly (FastestType | undefined)[];
   readonly typeOf: (gpu: GpuId) => number;
   /** Latencies of a model, by its index, on an accelerator that is faster. */
   readonly ownProfile: (model: number, gpu: GpuId) => LatencyTable | undefined;
@@ -35,16 +37,22 @@ export function typedModels(
     );
     const serving = types.map((_, type) => type).filter((type) => fit[type]);
     const slowest = Math.max(...serving.map((type) => types[type]!.times));
-    return { byType, serving, slowest };
+    const fastest = Math.min(...serving.map((type) => types[type]!.times));
+    return { byType, serving, slowest, fastest };
   });
   return {
     models: models.map((model, i) => ({ ...model, profile: slower(model.profile, typed[i]!.slowest) })),
     unfit: typed.map(({ serving }) => types.map((_, type) => ({ type })).filter(({ type }) => !serving.includes(type))),
+    fastest: typed.map(({ byType, slowest, fastest }) => {
+      if (slowest === fastest) return undefined;
+      const isFastest = types.map(({ times }) => times === fastest);
+      const unfit = types.map((_, type) => ({ type })).filter(({ type }) => !isFastest[type]);
+      return { profile: byType[isFastest.indexOf(true)]!, unfit };
+    }),
     typeOf: (gpu) => typeOf[gpu]!,
     ownProfile: (model, gpu) => {
-      const type = typeOf[gpu]!;
-      const { byType, slowest } = typed[model]!;
-      return types[type]!.times === slowest ? undefined : byType[type]!;
+      const { byType, slowest, fastest } = typed[model]!;
+      return slowest === fastest ? undefined : byType[typeOf[gpu]!]!;
     },
   };
 }

@@ -1,0 +1,267 @@
+import { LatencyTable } from "@tutti/profile";
+import { type ActorKey, type GpuId, type Instant, type Micros, type RequestSeq, micros, threadId } from "@tutti/units";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  Cluster,
+  type DispatchedBatch,
+  type Grant,
+  type ModelEffects,
+  type ModelEvent,
+  type Request,
+  createModelThread,
+  nextWakeAt,
+  step,
+} from "./index.ts";
+
+const FAST = LatencyTable.affine({ alpha: 263, beta: 1_268, batchSizeMax: 64 });
+const SLOW = LatencyTable.affine({ alpha: 4 * 263, beta: 4 * 1_268, batchSizeMax: 64 });
+const SLOW_TYPE = { type: 1 };
+const COMMON = {
+  term: 1,
+  epoch: 1,
+  policy: { kind: "deferred" },
+  patience: 1,
+  gather: "head",
+  queueMax: 1_000,
+} as const;
+const NO_DELAYS = { ctrl: 0 as Micros, perItem: 0 as Micros, respond: 0 as Micros, guard: 0 as Micros };
+
+/** @param later - the deadline of a second step of its costs */
+const request = (seq: number, arrivedAt: number, deadline: number, later?: number): Request => ({
+  ...{ ingress: 1 as ActorKey, seq: seq as RequestSeq, app: 0, size: 0 },
+  ...{ arrivedAt: arrivedAt as Instant, deadline: deadline as Instant, slo: (deadline - arrivedAt) as Micros },
+  ...(later !== undefined && {
+    steps: [
+      { deadline: deadline as Instant, cost: 1 },
+      { deadline: later as Instant, cost: 2 },
+    ],
+  }),
+});
+const tableOf = (latencies: readonly number[]): LatencyTable =>
+  LatencyTable.fromPoints(latencies.map((latency, i) => ({ batchSize: i + 1, latency: micros(latency) })));
+
+interface Served {
+  readonly pool?: LatencyTable;
+  readonly fast?: LatencyTable;
+  readonly policy?: "deferred" | "eager";
+}
+
+/** A model that two types serve. */
+function served({ pool = SLOW, fast = FAST, policy = "deferred" }: Served = {}) {
+  const model = createModelThread({
+    ...{ ...COMMON, ...NO_DELAYS, policy: { kind: policy }, thread: threadId(0, 0), batchesInFlightMax: 9 },
+    ...{ slo: 12_000 as Micros, profile: pool, fastest: { profile: fast, unfit: [SLOW_TYPE] } },
+  });
+  const batches: DispatchedBatch[] = [];
+  const used: boolean[] = [];
+  const refused: number[] = [];
+  const out: ModelEffects = {
+    offer: () => undefined,
+    answerGrant: (_, isUsed) => void used.push(isUsed),
+    dispatch: (batch) => void batches.push(batch),
+    refuse: ({ seq }) => void refused.push(seq),
+  };
+  const send = (event: ModelEvent): void => step(model, event, out);
+  const arrive = (one: Request): void => send({ kind: "request-arrived", at: one.arrivedAt, request: one });
+  /** @param own - null: of an unknown type */
+  const grant = (own: LatencyTable | null = SLOW, at = 0, free = at): readonly number[] => {
+    const ids = { thread: model.thread, term: 1, offerSeq: model.offered.offerSeq, gpu: 0 as GpuId, epoch: 1 };
+    const [now, freeAt] = [at as Instant, free as Instant];
+    const times = { freeAt, sentAt: now, validUntil: (at + 100) as Instant, scarcity: 0 };
+    const before = batches.length;
+    const given: Grant = { ...ids, ...times, executor: 2 as ActorKey, grantSeq: used.length + 1 };
+    send({ kind: "gpu-granted", at: now, grant: given, ...(own !== null && { own }) });
+    return batches.slice(before).flatMap(({ requests }) => requests.map(({ seq }): number => seq));
+  };
+  const tick = (at: number): void => send({ kind: "clock-reached", at: at as Instant });
+  return { model, arrive, grant, tick, batches, used, refused };
+}
+
+/** The same with requests of these deadlines at time 0. */
+function queued(deadlines: readonly number[], how?: Served) {
+  const thread = served(how);
+  for (const [i, deadline] of deadlines.entries()) thread.arrive(request(i + 1, 0, deadline));
+  return thread;
+}
+
+test("worked: a slow accelerator takes the first requests that it can serve, and a fast one all of them (TYPED-2)", () => {
+  const deadlines = [4_000, 5_000, 9_000, 12_000, 12_000];
+  const slow = queued(deadlines);
+  expect(slow.model.offered).toMatchObject({ unfit: [], batchSize: 3, latest: 9_000 - 8_228 });
+  expect(slow.grant()).toEqual([3, 4, 5]);
+  expect(slow.batches[0]).toMatchObject({ expectedRun: 8_228, startAt: 0 });
+  // the others are offered to the fast type alone (TYPED-3)
+  expect(slow.model.offered).toMatchObject({ unfit: [SLOW_TYPE], batchSize: 2, latest: 4_000 - 1_794 });
+  const fast = queued(deadlines);
+  expect(fast.grant(FAST)).toEqual([1, 2, 3, 4, 5]);
+  expect(fast.batches[0]).toMatchObject({ expectedRun: 2_583 });
+});
+
+test("a slow accelerator that is granted to requests which only a fast one can serve is given back", () => {
+  const { grant, used, model } = queued([4_000, 5_000]);
+  expect(model.offered.unfit).toEqual([SLOW_TYPE]);
+  expect(grant()).toEqual([]);
+  expect(used).toEqual([false]);
+  expect(grant(FAST)).toEqual([1, 2]);
+});
+
+test("a slow accelerator that is given back runs no later step beside requests that it can't serve (M4)", () => {
+  const { model, arrive, grant, used } = served();
+  arrive(request(1, 0, 1_000, 40_000)); // misses its first step
+  arrive(request(2, 0, 4_000));
+  expect(model.later?.size).toBe(1);
+  expect(grant()).toEqual([]);
+  expect(used).toEqual([false]);
+  expect(grant(FAST)).toEqual([2, 1]);
+});
+
+test("a type that takes as long for one request, and longer for two, is planned with its own latencies (M4)", () => {
+  const [fast, twin] = [tableOf([1_000, 1_100]), tableOf([1_000, 9_000])];
+  const { grant, batches } = queued([5_000, 5_000], { pool: twin, fast });
+  expect(grant(twin)).toEqual([1]);
+  expect(batches[0]).toMatchObject({ expectedRun: 1_000, latest: 4_000 });
+  expect(grant(fast)).toEqual([2]);
+});
+
+test("an accelerator of unknown type takes what the slowest can serve, and drops the rest: it is not given back", () => {
+  const { grant, used, refused } = queued([4_000, 5_000, 9_000, 12_000], { policy: "eager" });
+  expect(grant(null)).toEqual([3, 4]);
+  expect(used).toEqual([true]);
+  expect(refused).toEqual([1, 2]);
+});
+
+test("what only the fast type can serve is due by that type's times, whatever else waits longer", () => {
+  const { model, arrive } = queued([4_000]);
+  arrive(request(2, 0, 30_000));
+  expect(model.offered).toMatchObject({ unfit: [], batchSize: 1, execAt: 4_000 - 1_268 - 3 * 263 });
+});
+
+test("an arrival that a slow accelerator can serve is offered to it at once, behind a full batch of a fast one", () => {
+  const { model, arrive } = queued(
+    Array.from({ length: 70 }, () => 20_000),
+    { pool: tableOf(Array.from({ length: 64 }, () => 30_000)) },
+  );
+  expect(model.offered).toMatchObject({ unfit: [SLOW_TYPE], batchSize: 64 });
+  arrive(request(71, 0, 40_000));
+  expect(model.offered).toMatchObject({ unfit: [], batchSize: 1 });
+});
+
+/** Latencies of 1 … 6, which never fall. */
+const tables = fc
+  .array(fc.integer({ min: 0, max: 3_000 }), { minLength: 6, maxLength: 6 })
+  .map((steps) => steps.map((_, i) => 500 + steps.slice(0, i + 1).reduce((sum, step) => sum + step, 0)));
+
+test("the choice is that of a naive search, and ends in time whatever the tables of types are (TYPED-4)", () => {
+  fc.assert(
+    fc.property(
+      fc.record({ fast: tables, own: tables, other: tables }),
+      fc.array(fc.integer({ min: 400, max: 20_000 }), { minLength: 1, maxLength: 12 }),
+      fc.nat(8_000),
+      fc.boolean(),
+      ({ fast, own, other }, drawn, free, isKnown) => {
+        const deadlines = drawn.toSorted((a, b) => a - b);
+        const pool = own.map((latency, i) => Math.max(latency, fast[i]!, other[i]!));
+        const { grant, batches, refused } = queued(deadlines, {
+          pool: tableOf(pool),
+          fast: tableOf(fast),
+          policy: "eager",
+        });
+        const taken = grant(isKnown ? tableOf(own) : null, 0, free);
+        const [dropBy, runBy] = isKnown ? [fast, own] : [pool, pool];
+        const dropped = deadlines.findIndex((deadline) => deadline >= free + dropBy[0]!);
+        const kept = deadlines.map((deadline, i) => ({ seq: i + 1, deadline })).slice(dropped < 0 ? 99 : dropped);
+        const first = kept.findIndex(({ deadline }) => deadline >= free + runBy[0]!);
+        const left = first < 0 ? [] : kept.slice(first, first + 6);
+        const size = left.findLastIndex((_, i) => left[0]!.deadline >= free + runBy[i]!) + 1;
+        expect(taken).toEqual(left.slice(0, size).map(({ seq }) => seq));
+        expect(refused).toEqual(deadlines.slice(0, deadlines.length - kept.length).map((_, i) => i + 1));
+        for (const { startAt, expectedRun, requests } of batches) {
+          expect(expectedRun).toBe(runBy[requests.length - 1]);
+          for (const { deadline } of requests) expect(startAt + expectedRun).toBeLessThanOrEqual(deadline);
+        }
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+});
+
+test("what even the fast type can't serve is dropped when that is so, and not before (TYPED-1)", () => {
+  const { model, tick, refused } = queued([8_000, 12_000]);
+  for (let at = nextWakeAt(model); at < 20_000; at = nextWakeAt(model)) {
+    tick(at);
+    expect(refused).toEqual(at > 12_000 - 1_531 ? [1, 2] : at > 8_000 - 1_531 ? [1] : []);
+  }
+  expect(refused).toEqual([1, 2]);
+});
+
+const arrivals = fc.array(
+  fc.record({
+    ...{ gap: fc.integer({ min: 0, max: 4_000 }), slo: fc.integer({ min: 1_000, max: 30_000 }) },
+    later: fc.option(fc.integer({ min: 1, max: 30_000 }), { nil: undefined }),
+  }),
+  { minLength: 1, maxLength: 120 },
+);
+
+test("every batch ends in time on the type that is granted, every request ends once, and none is lost that was alone", () => {
+  fc.assert(
+    fc.property(
+      arrivals,
+      fc.record({ fast: fc.integer({ min: 1, max: 3 }), slow: fc.integer({ min: 1, max: 3 }), twins: fc.nat(2) }),
+      fc.integer({ min: 2, max: 8 }),
+      fc.constantFrom("deferred", "eager", "adaptive"),
+      fc.constantFrom("head", "target"),
+      (drawn, { fast, slow, twins }, times, kind, gather) => {
+        // A twin takes as long as a fast one for one request, and as long as a slow one for many.
+        const table = LatencyTable.affine({ alpha: 263 * times, beta: 1_268 * times, batchSizeMax: 64 });
+        const twin = tableOf(Array.from({ length: 64 }, (_, i) => (i === 0 ? FAST : table).latency(i + 1)));
+        const ownOf = (gpu: number): LatencyTable => (gpu < fast ? FAST : gpu < fast + slow ? table : twin);
+        const ended = new Map<number, string>();
+        const end = (seq: number, how: string): void => {
+          expect(ended.has(seq), `request ${seq} ends twice`).toBe(false);
+          ended.set(seq, how);
+        };
+        const cluster = new Cluster({
+          gpus: fast + slow + twins,
+          models: [
+            {
+              ...{ ...COMMON, ...NO_DELAYS, policy: { kind }, gather, thread: threadId(0, 0), slo: 30_000 as Micros },
+              ...{
+                profile: table,
+                fastest: { profile: FAST, unfit: [SLOW_TYPE, { type: 2 }] },
+                batchesInFlightMax: 99,
+              },
+            },
+          ],
+          ctrl: micros(0),
+          typeOf: (gpu) => [FAST, table, twin].indexOf(ownOf(gpu)),
+          ownProfile: (_, gpu) => ownOf(gpu),
+          listener: {
+            dispatched: ({ requests, grant, expectedRun, startAt, latest }) => {
+              expect(expectedRun).toBe(ownOf(grant.gpu).latency(requests.length));
+              expect(startAt).toBeLessThanOrEqual(latest);
+            },
+            refused: ({ seq }, cause) => end(seq, cause),
+            finished: ({ requests }, _, at) => {
+              for (const { seq, deadline } of requests) {
+                expect(at).toBeLessThanOrEqual(deadline);
+                end(seq, "served");
+              }
+            },
+          },
+        });
+        let at = 0;
+        for (const [i, { gap, slo, later }] of drawn.entries()) {
+          at += gap;
+          cluster.arrive(0, request(i + 1, at, at + slo, later && at + slo + later));
+        }
+        cluster.runUntilIdle();
+        expect(ended.size).toBe(drawn.length);
+        const [one] = drawn;
+        if (drawn.length === 1)
+          expect(ended.get(1)).toBe(one!.slo + (one!.later ?? 0) >= 1_531 ? "served" : "infeasible");
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
