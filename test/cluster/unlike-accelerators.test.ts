@@ -72,3 +72,11 @@ test("requests that have waited too long for a slow accelerator are served by a 
   expect(ran.get("patient slow")).toBeGreaterThan(100);
   expect(hurried.filter(({ outcomes }) => outcomes[0]?.status !== "ok")).toEqual([]);
 });
+
+test("a request whose SLO only the fast type can meet is let in, and served there", () => {
+  const { cluster, ran } = unlike();
+  const hurried = cluster.load("patient", { rate: 50, duration: seconds(1), sloMs: 15 });
+  cluster.run(seconds(1));
+  expect(hurried.filter(({ outcomes }) => outcomes[0]?.status !== "ok")).toEqual([]);
+  expect([...ran.keys()]).toEqual(["patient fast"]);
+});

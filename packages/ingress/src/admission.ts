@@ -4,6 +4,7 @@ import {
   type CostOffset,
   HEADER,
   HEADER_BYTES_MAX,
+  type ModelStatus,
   NAME_LENGTH_MAX,
   REQUEST_BYTES_MAX,
   SIZE_HINT_MAX,
@@ -202,9 +203,17 @@ export function checkFeasible(
  * times vary, only the time of the shortest counts.
  */
 function leastAlone({ status, times }: CatalogModel, bucket: number, share: number): number {
-  const planned = share * (status?.profiles[bucket]?.[0]?.latency ?? 0);
+  const planned = share * (status === undefined ? 0 : fastestAlone(status, bucket));
   const known = times?.buckets[bucket];
   return known?.kind === "dynamic" && known.pool !== undefined ? Math.min(planned, known.pool.edges[0]!) : planned;
+}
+
+/** l(1) on the fastest type that serves the model: requests that only it can serve go there. */
+function fastestAlone({ byType, profiles }: ModelStatus, bucket: number): number {
+  let least = Infinity;
+  for (const { profiles: own, unfit } of byType ?? [])
+    if (unfit !== true) least = Math.min(least, own[bucket]?.[0]?.latency ?? Infinity);
+  return least < Infinity ? least : (profiles[bucket]?.[0]?.latency ?? 0);
 }
 
 export function readForm(delivery: Delivery): Form {
