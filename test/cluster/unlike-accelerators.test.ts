@@ -1,6 +1,8 @@
 /** Accelerators of two types in one pool, and a model that only the fast ones can serve, in virtual time. */
 import type { Engine } from "@tutti/ports/engine";
+import { BUCKET, type ModelStatus } from "@tutti/protocol";
 import { gpuId, micros, millis, seconds } from "@tutti/units";
+import { fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { VirtualCluster } from "./virtual-cluster.ts";
 
@@ -79,4 +81,31 @@ test("a request whose SLO only the fast type can meet is let in, and served ther
   cluster.run(seconds(1));
   expect(hurried.filter(({ outcomes }) => outcomes[0]?.status !== "ok")).toEqual([]);
   expect([...ran.keys()]).toEqual(["patient fast"]);
+});
+
+test("a model is ready once slow accelerators are measured too, also beside as many fast ones as measure at once", () => {
+  const wrapEngine = (engine: Engine, gpu: number): Engine => {
+    const factor = gpu < 4 ? 1 : 4;
+    return {
+      type: factor === 1 ? "fast" : "slow",
+      latencyOf: (_, __, batchSize) => millis(factor * (4 + batchSize)),
+      load: (model, done) => engine.load(model, done),
+      unload: (name, done) => engine.unload(name, done),
+      stop: (done) => engine.stop(done),
+      run: (batch, done) => engine.run(batch, done),
+    };
+  };
+  const cluster = new VirtualCluster({ seed: 1, gpus: 8, executors: 2, batchers: 1, wrapEngine });
+  const ready: ModelStatus[] = [];
+  cluster.store.watch(BUCKET.profiles, PATIENT.name, {
+    onEntry: ({ value }) => void ready.push(fromJson(value) as ModelStatus),
+    onDelete: () => undefined,
+    onReady: () => undefined,
+    onFailure: () => undefined,
+  });
+  cluster.addModel({ ...PATIENT, isUnmeasured: true });
+  cluster.run(seconds(2));
+  expect(ready[0]).toMatchObject({ state: "ready", executorTypes: ["fast", "slow"] });
+  expect(ready[0]!.profiles[0]![0]).toEqual({ batchSize: 1, latency: millis(20) });
+  expect(ready[0]!.byType!.map(({ type }) => type).sort()).toEqual(["fast", "slow"]);
 });

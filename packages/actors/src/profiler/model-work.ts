@@ -1,4 +1,4 @@
-import { type ModelSpec, type ModelStatus, type ProfileMeasured, type ProfilePoints } from "@tutti/protocol";
+import { type ModelSpec, type ModelStatus, type ProfileMeasured, type ProfilePoints, TYPES_MAX } from "@tutti/protocol";
 import { servingTypes } from "@tutti/planning/live";
 import { LatencyTable } from "@tutti/profile";
 import type { ActorKey, GpuId, Micros } from "@tutti/units";
@@ -40,15 +40,24 @@ export class ModelWork {
   /**
    * Plans the measurements. First every bucket runs once on one accelerator; then all are measured on up to `gpusMax`
    * of these executors, all at once, so that each measures while its neighbours are busy (docs/architecture.md, 5).
+   * Types take turns, and each is measured: one left out would serve by the latencies of others.
    */
   planMeasurements(gpusMax: number, executors: readonly ActorKey[]): void {
+    const turns = new Map<string, number>();
     const gpus = [...this.reports]
       .filter(([executor]) => executors.includes(executor))
-      .flatMap(([executor, report]) => report.gpus.map((gpu) => ({ executor, gpu })));
+      .flatMap(([executor, { type, gpus }]) =>
+        gpus.map((gpu) => {
+          const turn = turns.get(type) ?? 0;
+          turns.set(type, turn + 1);
+          return { executor, gpu, turn };
+        }),
+      )
+      .sort((a, b) => a.turn - b.turn);
     if (gpus.length <= 1) this.#trial = "done";
     if (this.#trial === "due") this.#trial = "running";
     this.measurements = gpus
-      .slice(0, this.isTrial ? 1 : gpusMax)
+      .slice(0, this.isTrial ? 1 : Math.max(gpusMax, Math.min(turns.size, TYPES_MAX)))
       .flatMap(({ executor, gpu }) =>
         this.spec.buckets.map((_, bucket) => ({ executor, gpu, bucket, result: undefined })),
       );
