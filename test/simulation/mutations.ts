@@ -146,7 +146,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/batcher/ownership/model-leases.ts",
     find: `return goneAt !== undefined && goneAt >= since ? now : after(since, this.#options.peerTimeout);`,
     replace: `return now;`,
-    from: 184,
+    from: 194,
   },
   {
     name: "nobody ends a run that never ends",

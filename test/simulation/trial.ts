@@ -40,6 +40,11 @@ const SHARES_BOUND: Micros = seconds(1);
 const SETTLED_US = 270_000;
 /** SLO that is enough for a probe of any model while nothing is wrong. */
 const PROBE_SLO_MS = 100;
+/**
+ * Time between the probes of two models, longer where runs are: deferred batches that fall due together have no slack
+ * on one accelerator (A2), and probes that come alike each time would cost the same model its turn each time.
+ */
+const probeGapOf = ({ slow }: Plan): Micros => micros(Math.round(8_000 * (slow?.factor ?? 1)));
 
 /** Runs a seed. A failing one can be run a second time with its story. */
 export function runTrial(seed: number, story: "told" | "silent" = "silent", plan = planOf(seed)): TrialResult {
@@ -145,7 +150,7 @@ class Trial {
       const probes: Asked[] = [];
       for (const model of this.#plan.models) {
         for (let i = 0; i < 2 * this.#plan.ingresses; i++) probes.push(this.#cluster.ask(model, PROBE_SLO_MS));
-        if (!this.#advance(millis(8))) return false;
+        if (!this.#advance(probeGapOf(this.#plan))) return false;
       }
       const isDone = (): boolean => probes.every(({ outcomes }) => outcomes.length > 0);
       this.#cluster.clock.runUntil(() => this.#isBad || isDone(), after(this.#cluster.now, millis(PROBE_SLO_MS + 100)));
