@@ -14,6 +14,7 @@
 import { IndexedHeap, MinTree } from "@tutti/collections";
 import type { ActorKey, GpuId } from "@tutti/units";
 import { AcceleratorClasses } from "./accelerator-classes.ts";
+import { EarlyEnds } from "./early-ends.ts";
 
 const NO_EXECUTOR = 0;
 
@@ -29,6 +30,7 @@ export const NOBODY = -1;
 export class Accelerators {
   readonly max: number;
   readonly classes = new AcceleratorClasses();
+  readonly early = new EarlyEnds();
   /** When accelerators are free, by class: ids of others are unset there. */
   readonly #free: MinTree[] = [];
   #classOf = new Uint8Array(ROOM);
@@ -147,6 +149,7 @@ export class Accelerators {
     if (this.#executors[gpu] === NO_EXECUTOR) this.#joined++;
     else this.#leaveClass(gpu);
     this.#enterClass(gpu, type);
+    if (this.#executors[gpu] !== executor) this.early.forget(gpu);
     this.#executors[gpu] = executor;
     if (this.#isCounted[gpu] === 0 || grantSeq > this.#grantSeqs[gpu]!) this.#grantSeqs[gpu] = grantSeq;
     this.#isCounted[gpu] = 1;

@@ -5,7 +5,7 @@
  *   CLUSTER-1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, model timers,
  *              invalidation timers, expiries, the match timer; ties by the smaller id.
  *   CLUSTER-2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it
- *              ends.
+ *              ends. Where runs don't take as planned it starts as executors do: when its inputs are there.
  *   CLUSTER-3. Accelerators may leave and join again: one that leaves is granted no more, and ends its granted batches.
  *   CLUSTER-4. Requests can be given in advance (`runSlice`): a model then takes those that come before anything else
  *              involves it again. Every decision is the same as if each had come in its turn (`arrive`); only refusals
@@ -14,6 +14,7 @@
 import { FifoTable, IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert } from "@tutti/units";
 import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
+import { delay } from "./candidate.ts";
 import type { ArrivalSlice, ClusterListener, ClusterOptions } from "./cluster-options.ts";
 import { Lookahead } from "./lookahead.ts";
 import type {
@@ -321,7 +322,9 @@ export class Cluster {
   dispatched(model: number, batch: DispatchedBatch): void {
     this.#listener.dispatched?.(batch, this.now);
     const { gpu } = batch.grant;
-    const begin = Math.max(batch.startAt, this.#busyUntil[gpu]!);
+    const isAsPlanned = this.#runTime === undefined;
+    const ready = isAsPlanned ? batch.startAt : this.now + delay(this.models[model]!, batch.requests.length);
+    const begin = Math.max(ready, this.#busyUntil[gpu]!);
     const run = this.#runTime === undefined ? batch.expectedRun : this.#runTime(batch, begin as Instant);
     this.#busyUntil[gpu] = begin + run;
     this.busyTime += run;
@@ -364,7 +367,9 @@ export class Cluster {
   /** Reports when the next batches will have run. An executor does so when a run took longer or less than planned. */
   #project(at: Instant, gpu: number, waiting: readonly DispatchedBatch[]): void {
     let freeAt: number = at;
-    for (const { startAt, expectedRun } of waiting) freeAt = Math.max(freeAt, startAt) + expectedRun;
+    const mayStartEarly = this.#runTime !== undefined;
+    for (const { startAt, expectedRun } of waiting)
+      freeAt = (mayStartEarly ? freeAt : Math.max(freeAt, startAt)) + expectedRun;
     if (freeAt === this.#told[gpu]) return;
     this.#told[gpu] = freeAt;
     const { executor, grantSeq, gpu: id } = waiting.at(-1)!.grant;

@@ -19,201 +19,13 @@ import {
   nextRankWakeAt,
   stepRank,
 } from "./index.ts";
+import { NaiveRank } from "./testing/naive-rank.ts";
 
 const GPUS = 5;
 /** Two accelerators are of type 1, and the last one is of either type. */
 const TYPES = [0, 1, 0, 1, 0];
 const CTRL = 3;
 const FRESH = { type: 0, grantSeq: 0 };
-
-interface NaiveModel {
-  term: number;
-  offerSeq: number;
-  candidate: Candidate | undefined;
-  unfit: Candidate["unfit"];
-  timer: number;
-  isWaiting: boolean;
-  goesFirst?: boolean;
-  granted: boolean;
-}
-interface NaiveGpu {
-  executor: number;
-  type: number;
-  free: number;
-  grantSeq: number;
-  /** The newest grant that was not declined, and its value before that. */
-  reportable: number;
-  reportableBefore: number;
-  grantedTo: ThreadId | undefined;
-  timer: number;
-}
-
-/** docs/algorithms.md, A4, by scanning everything at every step. */
-class NaiveRank {
-  models = new Map<ThreadId, NaiveModel>();
-  gpus = new Map<number, NaiveGpu>();
-  log: string[] = [];
-
-  get inOrder() {
-    return [...this.models].sort((a, b) => a[0] - b[0]);
-  }
-  publish(m: NaiveModel, now: number) {
-    m.isWaiting = false;
-    m.timer = m.candidate ? Math.max(now, m.candidate.execAt - m.candidate.delay) : Infinity;
-  }
-  settle(g: NaiveGpu, free: number, now: number) {
-    const m = g.grantedTo === undefined ? undefined : this.models.get(g.grantedTo);
-    Object.assign(g, { free, timer: Infinity, grantedTo: undefined });
-    this.release(m, now);
-  }
-  release(m: NaiveModel | undefined, now: number) {
-    if (!m) return;
-    m.granted = false;
-    this.publish(m, now);
-  }
-  isFit(m: NaiveModel, g: NaiveGpu): boolean {
-    return !m.candidate!.unfit.some(({ type }) => type === g.type);
-  }
-  /** Models whose newest offer names a type, and that could get this accelerator. */
-  claims(g: NaiveGpu): number {
-    return [...this.models.values()].filter((m) => m.unfit.length > 0 && !m.unfit.some(({ type }) => type === g.type))
-      .length;
-  }
-  leastFree(): [number, NaiveGpu] | undefined {
-    const waiting = [...this.models.values()].filter((m) => m.isWaiting);
-    return [...this.gpus]
-      .filter(([, g]) => g.free < Infinity && waiting.some((m) => this.isFit(m, g)))
-      .sort((a, b) => a[1].free - b[1].free || a[0] - b[0])[0];
-  }
-  matchAt(): number {
-    const waiting = [...this.models.values()].filter((m) => m.isWaiting);
-    const gpu = this.leastFree();
-    return waiting.length && gpu ? gpu[1].free - Math.max(...waiting.map((m) => m.candidate!.delay)) : Infinity;
-  }
-  wakeAt(): number {
-    const timers = [...[...this.models.values()].map((m) => m.timer), ...[...this.gpus.values()].map((g) => g.timer)];
-    return Math.min(...timers, this.matchAt());
-  }
-  grant(thread: ThreadId, m: NaiveModel, gpu: number, now: number) {
-    const g = this.gpus.get(gpu)!;
-    this.log.push(`${now} grant ${thread}/${m.term}.${m.offerSeq} gpu ${gpu}.${++g.grantSeq} free ${g.free}`);
-    const seqs = { reportableBefore: g.reportable, reportable: g.grantSeq };
-    Object.assign(g, { free: Infinity, grantedTo: thread, timer: now + 4 * CTRL + 1, ...seqs });
-    Object.assign(m, { granted: true, isWaiting: false, timer: Infinity });
-  }
-  clock(now: number) {
-    for (;;) {
-      const due = this.inOrder
-        .filter(([, m]) => m.timer <= now)
-        .sort((a, b) => a[1].timer - b[1].timer || a[0] - b[0])[0];
-      const expired = [...this.gpus]
-        .filter(([, g]) => g.timer <= now)
-        .sort((a, b) => a[1].timer - b[1].timer || a[0] - b[0])[0];
-      if (due) this.modelTimer(due[0], due[1], now);
-      else if (expired) this.expire(expired[0], expired[1], now);
-      else if (this.matchAt() <= now) this.match(now);
-      else return;
-    }
-  }
-  modelTimer(thread: ThreadId, m: NaiveModel, now: number) {
-    const c = m.candidate!;
-    m.timer = Infinity;
-    const execAt = Math.max(c.execAt, now + c.delay);
-    const gpu = [...this.gpus]
-      .filter(([, g]) => g.free <= execAt && g.free < Infinity && this.isFit(m, g))
-      .sort((a, b) => this.claims(a[1]) - this.claims(b[1]) || a[0] - b[0])[0];
-    if (gpu && execAt <= c.latest + CTRL)
-      this.grant(thread, m, gpu[0], now); // RANK-7
-    else if (execAt > c.latest) m.candidate = undefined;
-    else Object.assign(m, { isWaiting: true, goesFirst: [...this.gpus].some(([, g]) => !this.isFit(m, g)) });
-  }
-  match(now: number) {
-    const [gpu, g] = this.leastFree()!;
-    for (const [, m] of this.models)
-      if (m.isWaiting && this.isFit(m, g) && m.candidate!.latest < g.free)
-        Object.assign(m, { isWaiting: false, candidate: undefined });
-    const first = this.inOrder
-      .filter(([, m]) => m.isWaiting && this.isFit(m, g))
-      .sort(
-        ([, a], [, b]) => Number(b.goesFirst) - Number(a.goesFirst) || a.candidate!.latest - b.candidate!.latest,
-      )[0];
-    if (first) this.grant(first[0], first[1], gpu, now);
-  }
-  expire(gpu: number, g: NaiveGpu, now: number) {
-    const m = g.grantedTo === undefined ? undefined : this.models.get(g.grantedTo);
-    Object.assign(g, { grantedTo: undefined, timer: now + 1000 });
-    this.release(m, now);
-    this.log.push(`${now} ask ${gpu} ${g.executor} ${g.grantSeq}`);
-  }
-  step(e: RankEvent) {
-    const now = e.at;
-    if (e.kind === "candidate-offered") {
-      const { thread, term, offerSeq, batchSize } = e.candidate;
-      const m = this.models.get(thread) ?? {
-        term: -1,
-        offerSeq: -1,
-        candidate: undefined,
-        unfit: [],
-        timer: Infinity,
-        isWaiting: false,
-        granted: false,
-      };
-      this.models.set(thread, m);
-      if (term < m.term || (term === m.term && offerSeq <= m.offerSeq)) return;
-      Object.assign(m, {
-        term,
-        offerSeq,
-        unfit: e.candidate.unfit,
-        candidate: batchSize > 0 ? { ...e.candidate } : undefined,
-      });
-      if (!m.granted) this.publish(m, now);
-    } else if (e.kind === "grant-answered") {
-      const m = this.models.get(e.thread);
-      const g = this.gpus.get(e.gpu);
-      if (!m) return;
-      if (m.term === e.term && e.offerSeq >= m.offerSeq)
-        Object.assign(m, { offerSeq: e.offerSeq, candidate: undefined, isWaiting: false, timer: Infinity });
-      if (g?.grantedTo !== e.thread || g.grantSeq !== e.grantSeq) return;
-      if (!e.used) g.reportable = g.reportableBefore;
-      this.settle(g, e.freeAt, now);
-    } else if (e.kind === "gpu-joined") {
-      const g = this.gpus.get(e.gpu) ?? {
-        executor: 0,
-        type: 0,
-        free: Infinity,
-        grantSeq: 0,
-        reportable: 0,
-        reportableBefore: 0,
-        grantedTo: undefined,
-        timer: Infinity,
-      };
-      if (g.executor === e.executor && e.grantSeq < g.grantSeq) return;
-      this.gpus.set(
-        e.gpu,
-        Object.assign(g, {
-          executor: e.executor,
-          type: e.type,
-          grantSeq: Math.max(g.grantSeq, e.grantSeq),
-          reportable: e.grantSeq,
-        }),
-      );
-      this.settle(g, e.freeAt, now);
-    } else if (e.kind === "gpu-freed") {
-      const g = this.gpus.get(e.gpu);
-      if (g?.executor !== e.executor || e.grantSeq < g.reportable) return;
-      if (e.grantSeq > g.grantSeq) Object.assign(g, { grantSeq: e.grantSeq, reportable: e.grantSeq });
-      this.settle(g, e.freeAt, now);
-    } else if (e.kind === "gpu-lost") {
-      const g = this.gpus.get(e.gpu);
-      if (g?.executor !== e.executor) return;
-      this.settle(g, Infinity, now);
-      g.executor = 0;
-    } else if (e.kind === "model-gone") {
-      for (const g of this.gpus.values()) if (g.grantedTo === e.thread) g.grantedTo = undefined;
-      this.models.delete(e.thread);
-    } else if (e.kind === "clock-reached") this.clock(now);
-  }
-}
 
 const small = fc.nat(3);
 const choice = fc.record({
@@ -231,12 +43,18 @@ const choice = fc.record({
 const unfitOf = (model: number, c: number): Candidate["unfit"] =>
   [0, 1].filter((type) => (model === 3 ? c % 4 > type : model === 2 - type)).map((type) => ({ type }));
 
+/** Units of the time for which accelerators are taken; in the larger runs have all ended earlier than planned. */
+const UNITS = [1, 6, 12];
+/** Batches of such runs. */
+const EARLY_RUNS = 60;
+
 /** Turns random numbers into events that often make sense: answers to grants in flight, reports of batches that ran. */
 function toEvent(
   { what, a, b, c, d }: { what: number; a: number; b: number; c: number; d: number },
   at: Instant,
   grants: Grant[],
   seqs: number[],
+  unit = 1,
 ): RankEvent {
   const thread = threadId(a, 0);
   const gpu = b as GpuId;
@@ -245,7 +63,7 @@ function toEvent(
   if (what < 7) {
     const delay = (d % 4) as Micros;
     const execAt = (at + c) as Instant;
-    const latest = (execAt + d - 2) as Instant;
+    const latest = (execAt + (d - 2) * unit) as Instant;
     const term = d === 12 ? 2 : 1;
     const offerSeq = (seqs[a] = seqs[a]! + (c === 0 ? -1 : 1));
     return {
@@ -264,7 +82,7 @@ function toEvent(
     };
   }
   if (what < 12 && last !== undefined) {
-    const freeAt = (at + d) as Instant;
+    const freeAt = (at + d * unit) as Instant;
     const offerSeq = c % 2 === 0 ? last.offerSeq : seqs[last.thread / 64]!;
     return {
       kind: "grant-answered",
@@ -286,7 +104,7 @@ function toEvent(
       gpu: last.gpu,
       executor: last.executor,
       grantSeq: Math.max(0, last.grantSeq - (c === 3 ? 1 : 0)),
-      freeAt: d === 0 ? NEVER : ((at + d - 1) as Instant),
+      freeAt: d === 0 ? NEVER : ((at + (d - 1) * Math.ceil(unit / 3)) as Instant),
     };
   if (what < 16)
     return {
@@ -298,57 +116,77 @@ function toEvent(
   return { kind: "clock-reached", at };
 }
 
-test("RankThread grants what the printed algorithm grants, whatever events come (A4, RANK-1 to RANK-4)", () => {
+test("RankThread grants what the printed algorithm grants, whatever events come (A4, RANK-1 to RANK-4, RANK-8)", () => {
   let grantsSeen = 0;
+  let earlySeen = 0;
   fc.assert(
-    fc.property(fc.array(choice, { minLength: 1, maxLength: 150, size: "max" }), (choices) => {
-      const rank = createRankThread({ epoch: 7, ctrl: CTRL as Micros, gpusMax: GPUS });
-      const naive = new NaiveRank();
-      const grants: Grant[] = [];
-      const log: string[] = [];
-      const out: RankEffects = {
-        grant: (g) => {
-          grants.push(g);
-          const slot = rank.slots[rank.slotOf.get(g.thread)]!;
-          expect(slot.unfit.map(({ type }) => type)).not.toContain(rank.accelerators.typeOf(g.gpu));
-          log.push(`${g.sentAt} grant ${g.thread}/${g.term}.${g.offerSeq} gpu ${g.gpu}.${g.grantSeq} free ${g.freeAt}`);
-          expect([g.epoch, g.validUntil]).toEqual([7, g.sentAt + 4 * CTRL]);
-        },
-        askGpu: (gpu, executor, grantSeq) => log.push(`${rank.now} ask ${gpu} ${executor} ${grantSeq}`),
-      };
-      const seqs = [1, 1, 1, 1];
-      let now = 1000;
-      const both = (event: RankEvent) => {
-        stepRank(rank, event, out);
-        naive.step(event);
-        expect(log).toEqual(naive.log);
-        expect(nextRankWakeAt(rank)).toBe(naive.wakeAt());
-      };
-      for (const gpu of [0, 1, 2]) {
-        const executor = (10 * (gpu + 1)) as ActorKey;
-        const joined = { gpu: gpu as GpuId, executor, type: TYPES[gpu]!, freeAt: ALWAYS, grantSeq: 0 };
-        both({ kind: "gpu-joined", at: now as Instant, ...joined });
-      }
-      for (const chosen of choices) {
-        for (let until = now + chosen.gap; nextRankWakeAt(rank) < until;) {
-          now = Math.max(now, nextRankWakeAt(rank));
-          both({ kind: "clock-reached", at: now as Instant });
+    fc.property(
+      fc.array(choice, { minLength: 1, maxLength: 150, size: "max" }),
+      fc.constantFrom(...UNITS),
+      (choices, unit) => {
+        const rank = createRankThread({ epoch: 7, ctrl: CTRL as Micros, gpusMax: GPUS });
+        const naive = new NaiveRank(CTRL);
+        const grants: Grant[] = [];
+        const log: string[] = [];
+        const out: RankEffects = {
+          grant: (g) => {
+            grants.push(g);
+            const slot = rank.slots[rank.slotOf.get(g.thread)]!;
+            expect(slot.unfit.map(({ type }) => type)).not.toContain(rank.accelerators.typeOf(g.gpu));
+            log.push(
+              `${g.sentAt} grant ${g.thread}/${g.term}.${g.offerSeq} gpu ${g.gpu}.${g.grantSeq} free ${g.freeAt}`,
+            );
+            expect([g.epoch, g.validUntil]).toEqual([7, g.sentAt + 4 * CTRL]);
+          },
+          askGpu: (gpu, executor, grantSeq) => log.push(`${rank.now} ask ${gpu} ${executor} ${grantSeq}`),
+        };
+        const seqs = [1, 1, 1, 1];
+        let now = 1000;
+        const both = (event: RankEvent) => {
+          stepRank(rank, event, out);
+          naive.step(event);
+          expect(log).toEqual(naive.log);
+          expect(nextRankWakeAt(rank)).toBe(naive.wakeAt());
+        };
+        for (const gpu of [0, 1, 2]) {
+          const executor = (10 * (gpu + 1)) as ActorKey;
+          const joined = { gpu: gpu as GpuId, executor, type: TYPES[gpu]!, freeAt: ALWAYS, grantSeq: 0 };
+          both({ kind: "gpu-joined", at: now as Instant, ...joined });
         }
-        now = Math.max(now, now + chosen.gap);
-        both(toEvent(chosen, now as Instant, grants, seqs));
-        for (const [thread, index] of rank.slotOf) {
-          const slot = rank.slots[index]!;
-          if (!rank.waiting.has(index)) continue;
-          expect(slot.execAt - slot.delay, `W holds ${thread} before its timer fired`).toBeLessThanOrEqual(now);
-          if (chosen.what <= 17) continue; // the timers have not fired since the event
-          const idle = rank.accelerators.firstFreeBy(now, slot.classes);
-          expect(idle, `${thread} waits beside an accelerator that is idle and fit`).toBe(-1);
+        for (let i = 0; unit > 1 && i < EARLY_RUNS; i++) {
+          const at = now as Instant;
+          const offerSeq = (seqs[0] = seqs[0]! + 1);
+          const window = { batchSize: 1, execAt: at, latest: NEVER, delay: 0 as Micros, unfit: [] };
+          both({ kind: "candidate-offered", at, candidate: { thread: threadId(0, 0), term: 1, offerSeq, ...window } });
+          both({ kind: "clock-reached", at });
+          const { gpu, grantSeq, thread, term, executor } = grants.at(-1)!;
+          const used = { gpu, grantSeq, thread, term, offerSeq, used: true, scarcity: 0 };
+          both({ kind: "grant-answered", at, ...used, freeAt: (now + 12) as Instant });
+          both({ kind: "gpu-freed", at, gpu, executor, grantSeq, freeAt: at });
         }
-      }
-      grantsSeen += grants.length;
-    }),
+        for (const chosen of choices) {
+          for (let until = now + chosen.gap; nextRankWakeAt(rank) < until;) {
+            now = Math.max(now, nextRankWakeAt(rank));
+            both({ kind: "clock-reached", at: now as Instant });
+          }
+          now = Math.max(now, now + chosen.gap);
+          both(toEvent(chosen, now as Instant, grants, seqs, unit));
+          for (const [thread, index] of rank.slotOf) {
+            const slot = rank.slots[index]!;
+            if (!rank.waiting.has(index)) continue;
+            expect(slot.execAt - slot.delay, `W holds ${thread} before its timer fired`).toBeLessThanOrEqual(now);
+            if (chosen.what <= 17) continue; // the timers have not fired since the event
+            const idle = rank.accelerators.firstFreeBy(now, slot.classes);
+            expect(idle, `${thread} waits beside an accelerator that is idle and fit`).toBe(-1);
+          }
+        }
+        grantsSeen += grants.length;
+        earlySeen += naive.early;
+      },
+    ),
     { numRuns: 400 },
   );
+  expect(earlySeen).toBeGreaterThan(100);
   expect(grantsSeen).toBeGreaterThan(1000); // the random events do reach the interesting states
 });
 

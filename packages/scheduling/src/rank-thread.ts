@@ -4,7 +4,7 @@
  *
  *   RANK-1. At most one grant per model and one per accelerator is in flight.
  *   RANK-2. W holds only candidates whose model timer fired; there is one match timer, at min free − longest delay in
- *           W.
+ *           W, or earlier by RANK-8.
  *   RANK-3. Offers of a model are ordered by (term, offerSeq). While its grant is in flight an offer is kept, but not
  *           acted on; the answer voids every offer up to the one that it names.
  *   RANK-4. A grant that is unanswered when validUntil is past is given up. Offers of its model count again, and the
@@ -14,6 +14,8 @@
  *   RANK-7. A candidate that is late by up to d_ctrl still gets a free accelerator, and late binding makes the batch
  *           smaller. Its model has offered anew by now, but that offer would be as late when it arrives. See the
  *           README.
+ *   RANK-8. Where accelerators become free earlier than planned, they are granted earlier by as much, with the planned
+ *           time all the same, so nothing that is granted is late. No candidate is given up for that.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
@@ -174,7 +176,8 @@ export function grantAnswered(rank: RankThread, at: Instant, answer: Answer): vo
   const { gpu, grantSeq } = answer;
   const isInFlight = rank.accelerators.grantedTo(gpu) === index && rank.accelerators.grantSeq(gpu) === grantSeq;
   if (!isInFlight) return; // RANK-4
-  if (!answer.used) rank.accelerators.decline(gpu);
+  if (answer.used) rank.accelerators.early.used(gpu, answer.freeAt);
+  else rank.accelerators.decline(gpu);
   rank.accelerators.settle(gpu, answer.freeAt);
   rank.jobs.lookSoon();
   hearAgain(rank, index);
@@ -231,6 +234,8 @@ export function gpuFreed(
   }
   if (!accelerators.mayReport(gpu, grantSeq)) return; // GPU-2
   const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer
+  const believed = accelerators.freeAt(gpu);
+  if (believed < Infinity) accelerators.early.saved(gpu, believed - freeAt);
   accelerators.settle(gpu, freeAt);
   rank.jobs.lookSoon();
   if (waiting !== NOBODY) hearAgain(rank, waiting);
@@ -354,7 +359,17 @@ function matchAt(rank: RankThread): Instant {
   if (rank.waiting.size === 0) return NEVER;
   const index = soonestClass(rank);
   const min = index < 0 ? Infinity : rank.accelerators.leastFree(index);
-  return (min === Infinity ? Infinity : min - rank.waiting.longestDelay) as Instant;
+  if (min === Infinity) return NEVER;
+  const { longestDelay } = rank.waiting;
+  const lead = rank.accelerators.early.isKnown ? leadOf(rank, index, longestDelay) : 0;
+  return (min - longestDelay - lead) as Instant;
+}
+
+/** Time by which the match timer stands earlier (RANK-8), µs. */
+function leadOf({ accelerators, waiting }: RankThread, index: number, delay: number): number {
+  // A candidate that needs an earlier end than planned may yet get it.
+  if (waiting.leastLatest(index) < accelerators.leastFree(index)) return 0;
+  return accelerators.early.leadOf(accelerators.firstLeastFree(index), delay);
 }
 
 /**
@@ -412,6 +427,7 @@ function grant(rank: RankThread, index: number, gpu: number, out: RankEffects): 
   const freeAt = rank.accelerators.freeAt(gpu) as Instant;
   const validUntil = (rank.now + rank.validityTimes * rank.ctrl) as Instant;
   slot.grantedGpu = gpu;
+  rank.accelerators.early.granted(gpu, freeAt > rank.now ? freeAt : rank.now);
   const grantSeq = rank.accelerators.grant(gpu, index, validUntil + 1);
   out.grant({
     thread: slot.thread,
