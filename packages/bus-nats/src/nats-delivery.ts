@@ -1,6 +1,9 @@
 import { type Delivery, isHeader } from "@tutti/ports/bus";
 import type { Msg, MsgHdrs } from "@nats-io/transport-node";
 
+/** A smaller part of its memory than this is copied: kept, it would hold the rest. */
+const OWNED_SHARE = 3;
+
 /** A message of the client library. Subject, reply and headers are decoded only on access (each costs 0.1 to 1 µs). */
 export class NatsDelivery implements Delivery {
   readonly #message: Msg;
@@ -16,6 +19,14 @@ export class NatsDelivery implements Delivery {
   /** A plain Uint8Array, never a Buffer, whose `slice` shares memory: `payload.slice()` must be a copy. */
   get payload(): Uint8Array {
     return (this.#payload ??= plain(this.#message.data));
+  }
+  /**
+   * The socket reads into new memory each time, and a message that spans several reads is put together in memory of its
+   * own, at most three times as long.
+   */
+  get isOwned(): boolean {
+    const { payload } = this;
+    return payload.byteLength * OWNED_SHARE >= payload.buffer.byteLength;
   }
   get reply(): string | undefined {
     const reply = this.#message.reply;

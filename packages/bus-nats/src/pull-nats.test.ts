@@ -1,11 +1,11 @@
 import { InMemoryNetwork } from "@tutti/ports/bus";
 import { type PullRequest, type PulledItem, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
-import type { PullOutcome } from "@tutti/ports/pull";
+import type { DataClient, DataPeer, PullOutcome } from "@tutti/ports/pull";
 import { actorKey } from "@tutti/units";
 import { encodeFragments, encodePull, encodeReply, joinFrame } from "@tutti/wire";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { NatsDataClient, serveNats } from "./pull-nats.ts";
+import { NatsDataClient, nearFirst, serveNats } from "./pull-nats.ts";
 
 const INGRESS = actorKey(1_001);
 const EXECUTOR = actorKey(2_002);
@@ -125,4 +125,16 @@ test("while the bus is away pulls fail at once, and so does what was in flight",
   expect(await pull([1], 60_000)).toEqual({ failure: "unreachable" });
   expect(performance.now() - began).toBeLessThan(10_000);
   expect(client.figures.dropped).toBe(1);
+});
+
+test("rows of this host come over plain TCP where there is any, and over the link where there is not", async () => {
+  const { executorBus, client } = plane();
+  Object.assign(executorBus, { isNear: () => true });
+  const far = { pull: (_, __, ___, done) => done({ failure: "forbidden" }) } as Partial<DataClient> as DataClient;
+  const both = nearFirst(client, far, { bus: executorBus, cluster: "c" });
+  const pull = (address: DataPeer["address"]): Promise<PullOutcome> =>
+    new Promise((resolve) => both.pull({ key: INGRESS, address }, pullOf([1]), 5_000, resolve));
+  expect(await pull({ host: "a", port: 1, tls: false })).toEqual({ failure: "forbidden" });
+  expect(await pull({ host: "a", port: 1, tls: true })).toEqual({ items: [itemOf(1, 8)] });
+  expect(await pull(undefined)).toEqual({ items: [itemOf(1, 8)] });
 });

@@ -257,7 +257,10 @@ const startTimeout: StartTimer = (delayMs, run) => {
   return { stop: () => clearTimeout(timer) };
 };
 
-/** Uses `near` for an ingress that it reaches without a server, and the other client for all others. */
+/**
+ * Uses `near` for an ingress that it reaches without a server, and the other client for all others. Over plain TCP rows
+ * are read straight into place, so they are always pulled there: what is small comes with its batch.
+ */
 export function nearFirst(
   near: NatsDataClient,
   far: DataClient,
@@ -266,7 +269,8 @@ export function nearFirst(
   const subjects = subjectsOf(cluster);
   const wayTo = (key: ActorKey): DataClient => (bus.isNear?.(subjects.bulk(key)) === true ? near : far);
   return {
-    pull: (peer, pull, timeoutMs, done) => wayTo(peer.key).pull(peer, pull, timeoutMs, done),
+    pull: (peer, pull, timeoutMs, done) =>
+      (peer.address?.tls === false ? far : wayTo(peer.key)).pull(peer, pull, timeoutMs, done),
     push: (peer, results) => wayTo(peer.key).push(peer, results),
     onBatch: (listener) => near.onBatch(listener),
     forget: (key) => {

@@ -23,7 +23,7 @@ function carrying(isSent: boolean) {
   });
   const carrier = carrierOf(INGRESS, {
     tensorServer,
-    served: { pushBatch: () => isSent, close: () => undefined, address: () => undefined },
+    served: { pushBatch: () => isSent, pushes: (bytes) => bytes < 4, close: () => undefined, address: () => undefined },
     randomBytes: (count) => new Uint8Array(count),
     onCarried: (seq) => (pending.get(seq)!.isCarried = true),
   });
@@ -32,7 +32,7 @@ function carrying(isSent: boolean) {
   const batch = { ...claim, gpu: 0, thread: request.thread, requests: [{ seq: 1 }], ingresses: [{ token }] };
   const wasSent = carrier.carry(batch as unknown as BatchDispatched, BATCHER);
   const pull = (): void => tensorServer.onPull({ ...batch, token }, () => undefined);
-  return { request, wasSent, pull };
+  return { request, wasSent, pull, carrier };
 }
 
 test("a batch that goes with its rows, or was to, may not have been accepted; once its executor pulls it has been", () => {
@@ -42,4 +42,15 @@ test("a batch that goes with its rows, or was to, may not have been accepted; on
     pull();
     expect(request.isCarried).toBe(false);
   }
+});
+
+test("rows that had better be pulled are not taken, and leave their tries to the executor", () => {
+  const { carrier, request } = carrying(true);
+  const seqs = [{ seq: 1 }, { seq: 77 }];
+  expect([carrier.takes(seqs), (request.row = new Uint8Array(4)), carrier.takes(seqs)]).toEqual([
+    true,
+    new Uint8Array(4),
+    false,
+  ]);
+  expect(request.pulls).toBe(1);
 });

@@ -7,6 +7,8 @@ import type { TensorServer } from "./tensor-server.ts";
 /** The data plane of an ingress, as it is served. */
 export interface ServedData extends Pick<DataServer, "pushBatch" | "close"> {
   readonly address: () => DataAddress | undefined;
+  /** Whether `pushBatch` is better than a pull for rows of so many bytes together. Default: for any. */
+  readonly pushes?: (byteLength: number) => boolean;
 }
 
 /** Tokens for which random bytes are made at a time. */
@@ -27,6 +29,12 @@ export function carrierOf(
   let at = 0;
   return {
     ingress,
+    takes(requests) {
+      if (served.pushes === undefined) return true;
+      let byteLength = 0;
+      for (const { seq } of requests) byteLength += tensorServer.byteLengthOf(seq);
+      return served.pushes(byteLength);
+    },
     newToken() {
       if (at >= random.byteLength) {
         random = randomBytes(TOKENS * TOKEN_BYTES);

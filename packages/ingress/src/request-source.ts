@@ -31,9 +31,12 @@ export interface RequestSource extends RequestBody {
 /** A body in the form of its request. */
 export class EncodedBody implements RequestBody {
   readonly #payload: Uint8Array;
+  readonly #isOwned: boolean;
 
-  constructor(payload: Uint8Array) {
+  /** @param isOwned - the payload was given away: its row may be a view of it */
+  constructor(payload: Uint8Array, isOwned = false) {
     this.#payload = payload;
+    this.#isOwned = isOwned;
   }
   get byteLength(): number {
     return this.#payload.byteLength;
@@ -43,7 +46,8 @@ export class EncodedBody implements RequestBody {
     decoder: Decoder,
     done: (outcome: Decoded | Error) => void,
   ): void {
-    decoder.decode({ form, payload: this.#payload, spec: model.spec, app, deadline }, done);
+    const isOwned = this.#isOwned;
+    decoder.decode({ form, payload: this.#payload, isOwned, spec: model.spec, app, deadline }, done);
   }
 }
 
@@ -54,7 +58,7 @@ export class MessageSource extends EncodedBody implements RequestSource {
   readonly #delivery: Delivery;
 
   constructor(delivery: Delivery, reply: string) {
-    super(delivery.payload);
+    super(delivery.payload, delivery.isOwned);
     this.#delivery = delivery;
     this.id = delivery.header(HEADER.messageId) ?? reply;
     this.isJob = readIsJob(delivery);

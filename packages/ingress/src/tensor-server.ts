@@ -34,6 +34,8 @@ export interface TensorServer extends DataHandlers {
    * executor can pull them with the token.
    */
   take(pull: PullRequest): readonly PulledItem[];
+  /** Bytes of a held request's row; 0 for a request that is not held. */
+  byteLengthOf(seq: number): number;
 }
 
 /** Serves executors that pull inputs and bring results. It trusts only tokens and recorded pulls (T2). */
@@ -58,6 +60,7 @@ export function createTensorServer(options: TensorServerOptions): TensorServer {
   };
   return {
     take: (pull) => take(pull, mayPull),
+    byteLengthOf: (seq) => pending.get(seq)?.row.byteLength ?? 0,
     onPull(pull: PullRequest, reply: (items: readonly PulledItem[] | undefined) => void): void {
       const executor = pull.executor as ActorKey;
       const claim = { batcher: pull.batcher as ActorKey, batchId: pull.batchId as BatchId, executor, seqs: pull.seqs };

@@ -222,9 +222,11 @@ export class Dispatcher implements ModelEffects {
   }
 
   /** The carrier that takes a batch together with its rows, if all of them lie in this process. */
-  #carrierFor(groups: readonly { readonly ingress: ActorKey }[]): BatchCarrier | undefined {
+  #carrierFor(groups: ReturnType<typeof groupByIngress>): BatchCarrier | undefined {
     const rows = this.#local?.rows;
-    return groups.length === 1 && groups[0]?.ingress === rows?.ingress ? rows : undefined;
+    const [group] = groups;
+    if (rows === undefined || group === undefined || groups.length > 1 || group.ingress !== rows.ingress) return;
+    return rows.takes(group.requests) ? rows : undefined;
   }
 
   refuse(request: Request, cause: "infeasible" | "overloaded", feasible: Micros): void {

@@ -7,6 +7,8 @@ import type { ActorKey, Micros } from "@tutti/units";
  */
 export interface BatchCarrier {
   readonly ingress: ActorKey;
+  /** False if the executor had better pull the rows of these requests. */
+  takes(requests: readonly { readonly seq: number }[]): boolean;
   /** Token for a batch that will be carried, which nobody can guess. */
   newToken(): Uint8Array;
   /** @param batch - with such a token @returns false if it could not be sent, so that the executor must pull */

@@ -10,6 +10,12 @@ import { type DataClient, type DataServer, bothServers, fallbackClient } from "@
 import { TcpDataClient, serveTcp } from "@tutti/pull-tcp";
 import type { RoleContext } from "./run-process.ts";
 
+/**
+ * Rows up to this size are pushed with their batch, through the link with the executor's process. Larger ones are
+ * pulled where that is plain TCP, whose client reads them into place: the link would copy each row once more.
+ */
+const PUSHED_BYTES = 65_536;
+
 /** Listens on loopback or on every interface: executors on other hosts need a name that they can reach. */
 export const serveDataPlane =
   (context: RoleContext): IngressPorts["serveData"] =>
@@ -27,6 +33,7 @@ export const serveDataPlane =
     const server: DataServer = options.dataPlane === "nats" || isPlain ? relayed : bothServers(overTcp(), relayed);
     return {
       address: () => server.address,
+      pushes: (byteLength) => byteLength <= PUSHED_BYTES || server.address?.tls !== false,
       pushBatch: (batch, batcher, items) => server.pushBatch?.(batch, batcher, items) === true,
       close: (done) => server.close(done),
     };

@@ -79,12 +79,17 @@ export interface DeliverySubscription extends Subscription {
 
 /**
  * A message as it came. `payload` is borrowed until the handler returns: it may be a view of a shared read buffer, so
- * copy what you keep.
+ * copy what you keep, unless it is the reader's own (`isOwned`).
  */
 export interface Delivery {
   readonly subject: string;
   readonly payload: Uint8Array;
   readonly reply: string | undefined;
+  /**
+   * Nobody writes to the payload's memory any more, and the payload is a good part of it: keep it without a copy.
+   * Default: false.
+   */
+  readonly isOwned?: boolean;
   /** Bytes of all headers as they came; absent if the adapter doesn't count them. */
   readonly headerBytes?: number;
   /** The message has headers that break the format; `header` then finds none. */

@@ -4,8 +4,10 @@ import { type Form, decodeRequest, fillRow } from "@tutti/wire";
 
 export interface Body {
   readonly form: Form;
-  /** Encoded body; borrowed: a decoder that answers later copies it. */
+  /** Encoded body; borrowed: a decoder that answers later copies it, unless `isOwned`. */
   readonly payload: Uint8Array;
+  /** The payload was given away, and the row may be a view of it. Default: false. */
+  readonly isOwned?: boolean;
   readonly spec: ModelSpec;
 }
 export interface DecodeJob extends Body {
@@ -38,7 +40,7 @@ export interface Decoder {
 
 export function decodeNow(job: Body): Decoded {
   const request = decodeRequest(job.form, job.payload);
-  const { bucket, units, row } = fillRow(job.spec, request);
+  const { bucket, units, row } = fillRow(job.spec, request, job.isOwned);
   return { id: request.id, wanted: request.outputs, bucket, units, row };
 }
 

@@ -1,0 +1,20 @@
+import type { ModelSpec } from "@tutti/protocol";
+import { encodeTensors } from "@tutti/wire";
+import { expect, test } from "vitest";
+import { decodeNow } from "./decoder.ts";
+
+const spec: ModelSpec = {
+  ...{ name: "m", number: 1, version: "1", engine: "onnx", slo: 50_000 as ModelSpec["slo"], batchSizeMax: 8 },
+  ...{ patience: 1, inputs: [{ name: "x", type: "UINT8", dims: ["batch", 8] }], outputs: [], constants: [] },
+  ...{ axes: {}, buckets: [{}] },
+};
+
+test("a row is a view of a payload that was given away, and a copy of a borrowed one", () => {
+  const data = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
+  const payload = encodeTensors([{ name: "x", type: "UINT8", dims: [1, 8], data }]);
+  const borrowed = decodeNow({ form: "binary", payload, spec }).row;
+  const owned = decodeNow({ form: "binary", payload, isOwned: true, spec }).row;
+  expect(owned.buffer).toBe(payload.buffer);
+  payload.fill(0);
+  expect(borrowed).toEqual(data);
+});
