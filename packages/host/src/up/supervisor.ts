@@ -80,10 +80,11 @@ interface Child {
 }
 
 /**
- * Settings that make glibc return memory. Model files and tensors of 4 MB and more are mapped and unmapped instead of
- * staying in a heap that only grows, and threads share two heaps. No effect on other systems.
+ * Settings that make glibc return memory. Model files of 32 MB and more are mapped and unmapped instead of staying in a
+ * heap that only grows, and threads share two heaps. The inputs of a batch, some MB, stay in the heap: a page that is
+ * mapped anew costs more than to fill it. No effect on other systems.
  */
-const LEAN_MALLOC = { MALLOC_ARENA_MAX: "2", MALLOC_MMAP_THRESHOLD_: "4194304", MALLOC_TRIM_THRESHOLD_: "8388608" };
+const LEAN_MALLOC = { MALLOC_ARENA_MAX: "2", MALLOC_MMAP_THRESHOLD_: "33554432", MALLOC_TRIM_THRESHOLD_: "67108864" };
 
 export class Supervisor {
   readonly #events: SupervisorEvents;
