@@ -144,6 +144,27 @@ test("a link that breaks leaves its messages to the server, and its other end to
   await closeAll();
 });
 
+test("segments reach the only subscriber of a link as one message, and nobody else", async () => {
+  const [a, b] = [await startProcess(), await startProcess()];
+  expect(await offer(a, b)).toBe(true);
+  const [from, to] = [a.host.actor(), b.host.actor()];
+  const heard: Uint8Array[] = [];
+  to.subscribe("open.x", ({ payload }) => heard.push(new Uint8Array(payload)), { exclusive: true });
+  to.subscribe("open.shared", ({ payload }) => heard.push(payload));
+  await until(() => areUp(a.links) && areUp(b.links));
+  await until(() => from.isNear!("open.x") && from.isNear!("open.shared"));
+  const segments = [1, 9_000, 3, 150_000].map((byteLength, i) => new Uint8Array(byteLength).fill(i + 1));
+  from.publish("open.x", Uint8Array.of(7));
+  expect(from.publishNear!("open.x", segments)).toBe(true);
+  from.publish("open.x", Uint8Array.of(8));
+  for (const subject of ["open.shared", "open.nobody"]) expect(from.publishNear!(subject, segments)).toBe(false);
+  expect(to.publishNear!("open.x", segments)).toBe(false); // here, and no link leads to it
+  expect(from.publishNear!("open.x", [new Uint8Array(1_048_577)])).toBe(false);
+  await until(() => heard.length === 3);
+  expect(heard.map((payload) => Buffer.from(payload))).toEqual([Buffer.of(7), Buffer.concat(segments), Buffer.of(8)]);
+  await closeAll();
+});
+
 test("messages come out of a stream as they went in, however it is cut", () => {
   const text = fc.string({ minLength: 1, maxLength: 30 }).map((raw) => raw.replaceAll(/[^\x21-\x7e]/g, "x"));
   const headers = fc.option(fc.dictionary(text, text, { maxKeys: 3 }), { nil: undefined });

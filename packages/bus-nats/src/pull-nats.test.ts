@@ -1,5 +1,5 @@
-import { InMemoryNetwork } from "@tutti/ports/bus";
-import { type PullRequest, type PulledItem, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
+import { type Delivery, InMemoryNetwork } from "@tutti/ports/bus";
+import { type BatchDispatched, type PullRequest, type PulledItem, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
 import type { DataClient, DataPeer, PullOutcome } from "@tutti/ports/pull";
 import { actorKey } from "@tutti/units";
 import { encodeFragments, encodePull, encodeReply, joinFrame } from "@tutti/wire";
@@ -49,7 +49,7 @@ function plane(rowBytes = 8, payloadMax = 1_048_576) {
   const client = new NatsDataClient({ bus: executorBus, cluster: "c", key: EXECUTOR });
   const pull = (seqs: number[], timeoutMs = 5_000): Promise<PullOutcome> =>
     new Promise((resolve) => client.pull(peer, pullOf(seqs), timeoutMs, resolve));
-  return { network, messages, server, client, executorBus, faults, pull };
+  return { network, messages, bus, server, client, executorBus, faults, pull };
 }
 
 test("pulls and results of one turn to one ingress travel as one message", async () => {
@@ -138,3 +138,35 @@ test("rows of this host come over plain TCP where there is any, and over the lin
   expect(await pull({ host: "a", port: 1, tls: true })).toEqual({ items: [itemOf(1, 8)] });
   expect(await pull(undefined)).toEqual({ items: [itemOf(1, 8)] });
 });
+
+test("a batch and its rows reach a near executor in the same form, in segments over a link or joined", () => {
+  const { bus, server, client, executorBus } = plane(8, 4_096);
+  const heard: unknown[] = [];
+  const published: Uint8Array[] = [];
+  let handle: (delivery: Delivery) => void = () => expect.unreachable();
+  Object.assign(executorBus, {
+    subscribe: (_: string, onDelivery: typeof handle) => ((handle = onDelivery), { stop: () => undefined }),
+  });
+  client.onBatch((it, batcher, items) => heard.push({ batchId: it.batchId, batcher, items }));
+  const batch = { ...pullOf([1, 2]), ...WHOLE_BATCH } as unknown as BatchDispatched;
+  const items = [itemOf(1, 900), itemOf(2, 5)];
+  for (const hasLink of [true, false]) {
+    Object.assign(bus, {
+      isNear: () => true,
+      publishNear: (_: string, segments: Uint8Array[]) =>
+        hasLink && published.push(new Uint8Array(Buffer.concat(segments))) > 0,
+      publish: (_: string, payload: Uint8Array) => published.push(payload) > 0,
+    });
+    expect(server.pushBatch?.(batch, actorKey(9), items)).toBe(true);
+    handle({ subject: "", payload: published.at(-1)!, reply: undefined, header: () => undefined });
+  }
+  expect(published[0]).toEqual(published[1]);
+  expect(heard).toEqual([1, 2].map(() => ({ batchId: 1, batcher: 9, items })));
+  expect(server.pushBatch?.(batch, actorKey(9), [itemOf(1, 5_000)])).toBe(false);
+  expect(published.length).toBe(2);
+});
+
+const WHOLE_BATCH = {
+  ...{ term: 1, epoch: 1, grantSeq: 1, ranker: 3, validUntil: 9, grantedAt: 1, sentAt: 1, startAt: 1, latest: 1 },
+  ...{ frontrun: 1, expectedRun: 1, ingresses: [], requests: [] },
+};

@@ -101,8 +101,10 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
       if (bus.isNear?.(subject) !== true) return false;
       const [rows, ...more] = encodeReply(items, 0, bus.payloadMax);
       if (rows === undefined || more.length > 0) return false;
-      const message = joinPushed(batch, batcher, rows);
-      return message.byteLength <= bus.payloadMax && bus.publish(subject, message, { owned: true });
+      const head = headOfPushed(batch, batcher);
+      if (head.byteLength + rows.byteLength > bus.payloadMax) return false;
+      if (bus.publishNear?.(subject, [head, rows.head, ...rows.body]) === true) return true;
+      return bus.publish(subject, joinPushed(head, rows), { owned: true });
     },
     close: (done) => {
       subscription.stop();
@@ -116,17 +118,23 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
 const PUSHED_HEAD_BYTES = 8;
 
 /**
- * Puts a batch and its rows into one message. It holds the length of the batch's control frame, that frame, and a reply
- * frame as a pull would bring it.
+ * A message with a batch and its rows begins with the length of the batch's control frame and that frame. A reply frame
+ * follows, as a pull would bring it.
  */
-function joinPushed(batch: BatchDispatched, batcher: ActorKey, rows: DataFrame): Uint8Array {
+function headOfPushed(batch: BatchDispatched, batcher: ActorKey): Uint8Array {
   const writer = new FrameWriter(batcher);
   writer.add(BatchDispatched, batch);
   const control = writer.take();
-  const message = new Uint8Array(PUSHED_HEAD_BYTES + control.byteLength + rows.byteLength);
-  new DataView(message.buffer).setUint32(0, control.byteLength, true);
-  message.set(control, PUSHED_HEAD_BYTES);
-  writeFrame(rows, message, PUSHED_HEAD_BYTES + control.byteLength);
+  const head = new Uint8Array(PUSHED_HEAD_BYTES + control.byteLength);
+  new DataView(head.buffer).setUint32(0, control.byteLength, true);
+  head.set(control, PUSHED_HEAD_BYTES);
+  return head;
+}
+
+function joinPushed(head: Uint8Array, rows: DataFrame): Uint8Array {
+  const message = new Uint8Array(head.byteLength + rows.byteLength);
+  message.set(head);
+  writeFrame(rows, message, head.byteLength);
   return message;
 }
 

@@ -22,14 +22,20 @@ export type LinkChannel = (typeof LINK_CHANNELS)[number];
 const kindByte = (kind: keyof typeof KINDS, channel: LinkChannel): number => KINDS[kind] + (channel === "bulk" ? 2 : 0);
 export const channelOf = (body: Uint8Array): LinkChannel => (((body[0] ?? 0) & 2) === 0 ? "control" : "bulk");
 
-export function encodeLinkMessage(message: LinkMessage, channel: LinkChannel = "control"): DataFrame {
+/** @param more - what follows the payload, as a part of it */
+export function encodeLinkMessage(
+  message: LinkMessage,
+  channel: LinkChannel = "control",
+  more: readonly Uint8Array[] = [],
+): DataFrame {
   if (message.kind !== "message") return encodeText(JSON.stringify(message), channel);
   const { subject, reply, headers, payload } = message;
   const headerText = headers === undefined ? "" : JSON.stringify(headers);
   const headerBytes = headers === undefined ? 0 : Buffer.byteLength(headerText);
   const replyBytes = reply === undefined ? 0 : reply.length;
   const head = Buffer.allocUnsafe(MESSAGE_HEAD_BYTES + subject.length + replyBytes + headerBytes);
-  const byteLength = head.byteLength + payload.byteLength;
+  let byteLength = head.byteLength + payload.byteLength;
+  for (const segment of more) byteLength += segment.byteLength;
   head.writeUInt32LE(byteLength - LENGTH_BYTES, 0);
   head[4] = kindByte("message", channel);
   head.writeUInt16LE(subject.length, 5);
@@ -38,7 +44,7 @@ export function encodeLinkMessage(message: LinkMessage, channel: LinkChannel = "
   let at = MESSAGE_HEAD_BYTES + head.write(subject, MESSAGE_HEAD_BYTES, "latin1");
   if (reply !== undefined) at += head.write(reply, at, "latin1");
   if (headers !== undefined) head.write(headerText, at);
-  return { head, body: payload.byteLength === 0 ? [] : [payload], byteLength };
+  return { head, body: payload.byteLength === 0 ? more : [payload, ...more], byteLength };
 }
 
 /** Encodes a text that both ends understand: handshakes, and other things than messages. */

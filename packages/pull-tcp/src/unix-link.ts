@@ -216,6 +216,8 @@ class Handshake {
       id,
       send: (message, isOwned = false) =>
         frames.send(encodeLinkMessage(message, channel), isOwned ? "kept" : "borrowed"),
+      sendSegments: (subject, segments) =>
+        frames.send(encodeLinkMessage(messageTo(subject), channel, segments), "kept"),
       open: (handlers) => channels[channel].open(handlers),
       close: () => {
         frames.flush();
@@ -225,6 +227,11 @@ class Handshake {
     return { control: endOf("control"), bulk: endOf("bulk") };
   }
 }
+
+const messageTo = (subject: string): LinkMessage => ({
+  ...{ kind: "message", subject, reply: undefined, headers: undefined, payload: NOTHING },
+});
+const NOTHING = new Uint8Array(0);
 
 /** The receiving side of one channel: messages that come before it is opened wait. */
 class Channel {

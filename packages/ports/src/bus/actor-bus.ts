@@ -115,6 +115,10 @@ export class ActorBus implements Bus {
     return this.#host.hears(subject);
   }
 
+  publishNear(subject: string, segments: readonly Uint8Array[]): boolean {
+    return !this.#isClosed && this.#host.publishNear(subject, segments);
+  }
+
   newInbox(): string {
     return this.#host.under.newInbox();
   }

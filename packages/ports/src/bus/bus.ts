@@ -34,6 +34,12 @@ export interface Bus {
    * True if a subscriber to this subject is reached without the server. Its messages then survive a lost connection.
    */
   isNear?(subject: string): boolean;
+  /**
+   * Publishes the segments as one message to a subscriber that a link reaches, without joining them first: they are
+   * never changed again.
+   * @returns false if there is none; then nothing is sent
+   */
+  publishNear?(subject: string, segments: readonly Uint8Array[]): boolean;
   /** A new private reply subject below this connection's inbox prefix. */
   newInbox(): string;
   /**

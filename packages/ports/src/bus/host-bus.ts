@@ -110,6 +110,14 @@ export class HostBus {
     return sent || heardHere === "too" || carriers !== undefined;
   }
 
+  /** @returns false if no link's other end hears it exclusively, or somebody here does too: then nothing is sent */
+  publishNear(subject: string, segments: readonly Uint8Array[]): boolean {
+    let byteLength = 0;
+    for (const segment of segments) byteLength += segment.byteLength;
+    if (byteLength > this.under.payloadMax || this.interests.match(subject).length > 0) return false;
+    return this.links.publishSegments(subject, segments, byteLength);
+  }
+
   /** Checks a message before routing, so that every route refuses the same ones. */
   #mayTravel(from: ActorBus, subject: string, payload: Uint8Array, options: PublishOptions | undefined): boolean {
     if (!isPublishable(subject) || (options?.reply !== undefined && !isPublishable(options.reply))) {

@@ -40,6 +40,8 @@ export interface LinkEnd {
    * @returns false if the link is broken or too much waits
    */
   send(message: LinkMessage, isOwned?: boolean): boolean;
+  /** As `send`, for a payload in segments that are never changed again: they are written from where they lie. */
+  sendSegments?(subject: string, segments: readonly Uint8Array[]): boolean;
   /** Sets the handlers; called once. Messages that came before are delivered first. */
   open(handlers: LinkHandlers): void;
   close(): void;
@@ -226,6 +228,19 @@ export class LinkRoutes {
       carriers = carriers === "" ? link.end.id : `${carriers},${link.end.id}`;
     }
     return carriers === "" ? "nobody" : carriers;
+  }
+
+  /** @returns false if no link that is up leads to the only subscriber; then nothing is sent */
+  publishSegments(subject: string, segments: readonly Uint8Array[], byteLength: number): boolean {
+    const to = this.#interests.match(subject).find(({ link, isExclusive }) => isExclusive && link.isUp)?.link;
+    if (to?.end.sendSegments === undefined) return false;
+    if (!to.end.sendSegments(subject, segments)) {
+      to.close();
+      return false;
+    }
+    this.#traffic.messages++;
+    this.#traffic.bytes += byteLength;
+    return true;
   }
 
   /** True if a link has also brought this message of the connection (HOST-2). */
