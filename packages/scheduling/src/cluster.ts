@@ -5,7 +5,7 @@
  *   CLUSTER-1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, model timers,
  *              invalidation timers, expiries, the match timer; ties by the smaller id.
  *   CLUSTER-2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it
- *              ends. Where runs don't take as planned it starts as executors do: when its inputs are there.
+ *              ends. After a run that ends earlier than planned it starts as executors do: when its inputs are there.
  *   CLUSTER-3. Accelerators may leave and join again: one that leaves is granted no more, and ends its granted batches.
  *   CLUSTER-4. Requests can be given in advance (`runSlice`): a model then takes those that come before anything else
  *              involves it again. Every decision is the same as if each had come in its turn (`arrive`); only refusals
@@ -322,8 +322,8 @@ export class Cluster {
   dispatched(model: number, batch: DispatchedBatch): void {
     this.#listener.dispatched?.(batch, this.now);
     const { gpu } = batch.grant;
-    const isAsPlanned = this.#runTime === undefined;
-    const ready = isAsPlanned ? batch.startAt : this.now + delay(this.models[model]!, batch.requests.length);
+    const isFreeEarly = this.#runTime !== undefined && this.#busyUntil[gpu]! < batch.grant.freeAt;
+    const ready = isFreeEarly ? this.now + delay(this.models[model]!, batch.requests.length) : batch.startAt;
     const begin = Math.max(ready, this.#busyUntil[gpu]!);
     const run = this.#runTime === undefined ? batch.expectedRun : this.#runTime(batch, begin as Instant);
     this.#busyUntil[gpu] = begin + run;
