@@ -14,14 +14,14 @@ test("nothing that comes later writes to the memory of a kept payload, however t
   receiver.bulk.subscribe("rows", ({ payload, isOwned }: Delivery) => {
     count++;
     if (isOwned !== true) return;
-    expect(payload.byteLength * 3).toBeGreaterThanOrEqual(payload.buffer.byteLength);
+    expect(payload.byteLength * 2).toBeGreaterThanOrEqual(payload.buffer.byteLength);
     kept.push(payload);
   });
   await new Promise<boolean>((resolve) => receiver.bulk.flush(resolve));
   const bytesOf = (i: number): number => (i % 4 === 0 ? 10 + i : 30_000 + 1_013 * i);
   for (let i = 0; i < MESSAGES; i++) sender.bulk.publish("rows", new Uint8Array(bytesOf(i)).fill(i));
   await until(() => count === MESSAGES);
-  // Nearly all large ones: none is put together in more than three times its memory.
+  // Most large ones; others lie in more memory.
   expect(kept.length).toBeGreaterThan(MESSAGES / 2);
   const asSent = new Map(Array.from({ length: MESSAGES }, (_, i) => [bytesOf(i), i]));
   for (const payload of kept)

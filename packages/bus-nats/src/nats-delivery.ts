@@ -2,7 +2,7 @@ import { type Delivery, isHeader } from "@tutti/ports/bus";
 import type { Msg, MsgHdrs } from "@nats-io/transport-node";
 
 /** A smaller part of its memory than this is copied: kept, it would hold the rest. */
-const OWNED_SHARE = 3;
+const OWNED_SHARE = 2;
 
 /** A message of the client library. Subject, reply and headers are decoded only on access (each costs 0.1 to 1 µs). */
 export class NatsDelivery implements Delivery {
@@ -22,7 +22,7 @@ export class NatsDelivery implements Delivery {
   }
   /**
    * The socket reads into new memory each time, and a message that spans several reads is put together in memory of its
-   * own, at most three times as long.
+   * own, up to 2.4 times as long.
    */
   get isOwned(): boolean {
     const { payload } = this;

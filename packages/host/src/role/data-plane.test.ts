@@ -18,7 +18,7 @@ const served = (dataPlane: "tcp" | "nats") =>
 test("rows are pushed with their batch, except large ones where TCP serves them", async () => {
   const [direct, relayed] = [served("tcp"), served("nats")];
   await expect.poll(() => direct.address()).toBeDefined();
-  expect([65_536, 65_537].map((bytes) => direct.pushes?.(bytes))).toEqual([true, false]);
-  expect([65_536, 65_537].map((bytes) => relayed.pushes?.(bytes))).toEqual([true, true]);
+  expect([524_288, 524_289].map((bytes) => direct.pushes?.(bytes))).toEqual([true, false]);
+  expect([524_288, 524_289].map((bytes) => relayed.pushes?.(bytes))).toEqual([true, true]);
   for (const server of [direct, relayed]) await new Promise<void>((resolve) => server.close(resolve));
 });

@@ -12,9 +12,10 @@ import type { RoleContext } from "./run-process.ts";
 
 /**
  * Rows up to this size are pushed with their batch, through the link with the executor's process. Larger ones are
- * pulled where that is plain TCP, whose client reads them into place: the link would copy each row once more.
+ * pulled where that is plain TCP, whose client reads them into place: the link would copy each row once more, but
+ * a lone row of 150 KB is served sooner without the round trip of a pull.
  */
-const PUSHED_BYTES = 65_536;
+const PUSHED_BYTES = 524_288;
 
 /** Listens on loopback or on every interface: executors on other hosts need a name that they can reach. */
 export const serveDataPlane =

@@ -61,6 +61,10 @@ export class NaiveRank {
   isFit(m: NaiveModel, g: NaiveGpu): boolean {
     return !m.candidate!.unfit.some(({ type }) => type === g.type);
   }
+  /** Whether there are accelerators that can't run its candidate. */
+  isRestricted(m: NaiveModel): boolean {
+    return [...this.gpus.values()].some((g) => g.executor !== 0 && !this.isFit(m, g));
+  }
   /** Models whose newest offer names a type, and that could get this accelerator. */
   claims(g: NaiveGpu): number {
     return [...this.models.values()].filter((m) => m.unfit.length > 0 && !m.unfit.some(({ type }) => type === g.type))
@@ -125,7 +129,7 @@ export class NaiveRank {
     if (gpu && execAt <= c.latest + this.ctrl)
       this.grant(thread, m, gpu[0], now); // RANK-7
     else if (execAt > c.latest) m.candidate = undefined;
-    else Object.assign(m, { isWaiting: true, goesFirst: [...this.gpus].some(([, one]) => !this.isFit(m, one)) });
+    else Object.assign(m, { isWaiting: true, goesFirst: this.isRestricted(m) });
   }
   match(now: number) {
     const [gpu, g] = this.leastFree()!;
