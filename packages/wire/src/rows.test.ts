@@ -198,6 +198,13 @@ test("a tensor that is the whole row and was given away is not copied; one that 
   const whole = spec({ inputs: [{ name: "x", type: "FP32", dims: ["batch", 4] }] });
   const y = tensor("x", [4], [1, 2, 3, 4]);
   expect(fillRow(whole, { inputs: [y] }, true).row).toBe(y.data);
+  // A view of a much larger message would keep that message.
+  const { data } = y;
+  const large = new Uint8Array(3 * data.byteLength);
+  large.set(data);
+  const kept = fillRow(whole, { inputs: [{ ...y, data: large.subarray(0, data.byteLength) }] }, true).row;
+  expect(kept.buffer.byteLength).toBe(data.byteLength);
+  expect(kept).toEqual(data);
   expect(fillRow(whole, { inputs: [y] }).row).not.toBe(y.data);
   expect(fillRow(spec({}), { inputs: [x] }, true)).toEqual(fillRow(spec({}), { inputs: [x] }));
 });

@@ -45,7 +45,10 @@ export function fillRow(spec: ModelSpec, request: InferRequest, isOwned = false)
   const layout = lengths.length > 0 ? rowLayout(spec, bucket, lengths) : layoutFor(spec, bucket);
   const only = isOwned && tensors.length === 1 && spec.variant === undefined ? tensors[0]!.data : undefined;
   // No lengths before it, nothing to pad, no other input.
-  if (only?.byteLength === layout.byteLength && lengths.length === 0) return { bucket, units: 0, row: only };
+  if (only?.byteLength === layout.byteLength && lengths.length === 0) {
+    // A small part of a large message would hold all of it, and only its own length counts against limits.
+    if (2 * only.byteLength >= only.buffer.byteLength) return { bucket, units: 0, row: only };
+  }
   const row = new Uint8Array(layout.byteLength);
   writeLengths(row, lengths);
   if (spec.variant !== undefined) writeVariant(row, spec.variant.index);
