@@ -25,7 +25,7 @@ const command = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
-      do: fc.constantFrom("shift" as const, "take" as const),
+      do: fc.constantFrom("shift" as const, "take" as const, "order" as const),
       deadline: fc.constant(0),
       ingress: fc.constant(1),
       seq: fc.nat(5),
@@ -66,6 +66,10 @@ test("a deadline queue holds and gives out what a sorted list would, whatever or
           else if (given.do === "take") {
             const count = Math.min(seq, oracle.length);
             expect(queue.take(count)).toEqual(oracle.splice(0, count));
+          } else if (given.do === "order") {
+            queue.makeRun();
+            expect(queue.isRun()).toBe(true);
+            expect(oracle.map((_, place) => queue.at(place))).toEqual(oracle);
           } else {
             const left = oracle.filter((r) => r.ingress !== ingress);
             expect(queue.removeIngress(ingress)).toBe(oracle.length - left.length);

@@ -27,6 +27,13 @@ const COMMON = {
 } as const;
 const NO_DELAYS = { ctrl: 0 as Micros, perItem: 0 as Micros, respond: 0 as Micros, guard: 0 as Micros };
 
+const NO_EFFECTS: ModelEffects = {
+  offer: () => undefined,
+  answerGrant: () => undefined,
+  dispatch: () => undefined,
+  refuse: () => undefined,
+};
+
 /** @param later - the deadline of a second step of its costs */
 const request = (seq: number, arrivedAt: number, deadline: number, later?: number): Request => ({
   ...{ ingress: 1 as ActorKey, seq: seq as RequestSeq, app: 0, size: 0 },
@@ -96,6 +103,17 @@ test("worked: a slow accelerator takes the first requests that it can serve, and
   const fast = queued(deadlines);
   expect(fast.grant(FAST)).toEqual([1, 2, 3, 4, 5]);
   expect(fast.batches[0]).toMatchObject({ expectedRun: 2_583 });
+});
+
+test("a slow accelerator takes what it can serve also of requests that came out of order or of which one left (TYPED-2)", () => {
+  expect(queued([12_000, 9_000, 5_000, 12_000, 4_000]).grant()).toEqual([2, 1, 4]);
+  const { model, grant } = queued([4_000, 5_000, 9_000, 12_000, 12_000, 12_000]);
+  step(
+    model,
+    { kind: "request-withdrawn", at: 0 as Instant, ingress: 1 as ActorKey, seq: 4 as RequestSeq },
+    NO_EFFECTS,
+  );
+  expect(grant()).toEqual([3, 5, 6]);
 });
 
 test("a slow accelerator that is granted to requests which only a fast one can serve is given back", () => {

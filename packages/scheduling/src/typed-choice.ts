@@ -84,7 +84,9 @@ function firstServed(model: ModelThread, base: number, gpuFree: number): number 
     return finish(latencies, perItem, base, gpuFree, window) <= request.deadline;
   };
   if (fits(queue.head()!, 0)) return 0;
-  if (size < 2 || !queue.isRun() || !fits(queue.at(size - 1), size - 1)) return -1;
+  if (size < 2) return -1;
+  queue.makeRun();
+  if (!fits(queue.at(size - 1), size - 1)) return -1;
   let late = 0;
   let inTime = size - 1;
   while (inTime - late > 1) {
