@@ -1,5 +1,5 @@
 import type { Delivery } from "@tutti/ports/bus";
-import { type BucketRunTimes, HEADER } from "@tutti/protocol";
+import { type BucketRunTimes, HEADER, type ModelStatus } from "@tutti/protocol";
 import { after, instant, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "@tutti/actors/runtime";
@@ -22,12 +22,16 @@ const AT = instant(1_000_000_000);
  *
  * @returns the error's code and what would have been feasible, ms
  */
-function refusalOf(kind: BucketRunTimes["kind"], slo: number): readonly [string | undefined, number] {
+function refusalOf(
+  kind: BucketRunTimes["kind"],
+  slo: number,
+  more: Partial<ModelStatus> = {},
+): readonly [string | undefined, number] {
   const pool = { app: 0, name: "", share: 0, samples: 50, mean: 50_000, p50: 60_000, p99: 100_000 };
   const times = { kind, apps: [], pool: { ...pool, edges: [7_000, 100_000], masses: [1] }, costs: [], costSamples: 0 };
   const model = {
     spec: { name: "m", axes: {} },
-    status: { profiles: [[{ batchSize: 1, latency: millis(100) }]] },
+    status: { profiles: [[{ batchSize: 1, latency: millis(100) }]], ...more },
     times: { buckets: [times] },
   } as unknown as CatalogModel;
   const request = { model, lastDeadline: after(AT, millis(slo)), lastSlo: millis(slo), feasible: micros(0) };
@@ -48,6 +52,14 @@ test("where they hardly vary, what is planned with counts", () => {
   expect(refusalOf("static", 40)).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 100.5]);
   expect(refusalOf("unknown", 40)).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 100.5]);
   expect(refusalOf("static", 110)).toEqual([undefined, 0]);
+});
+
+test("where types are unlike, the fastest that serves counts, and none that has left", () => {
+  const slow = { type: "slow", profiles: [[{ batchSize: 1, latency: millis(100) }]], means: [] };
+  const fast = { type: "fast", profiles: [[{ batchSize: 1, latency: millis(20) }]], means: [] };
+  const byType = [slow, fast];
+  expect(refusalOf("static", 40, { byType, executorTypes: ["slow", "fast"] })).toEqual([undefined, 0]);
+  expect(refusalOf("static", 40, { byType, executorTypes: ["slow"] })).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 100.5]);
 });
 
 const SECRET = "s3cret";
