@@ -13,15 +13,16 @@ class Pair {
     later: (run) => run(),
   });
   readonly connections = ["a", "b"].map((name) => this.network.connect({ name, noEcho: true }));
-  readonly #timers: { readonly delayMs: number; readonly run: () => void }[] = [];
+  readonly #timers: { readonly delayMs: number; run: () => void }[] = [];
   readonly hosts = this.connections.map(
     (under) =>
       new HostBus({
         under,
         later: (run) => run(),
         startTimer: (delayMs, run) => {
-          this.#timers.push({ delayMs, run });
-          return { stop: () => undefined };
+          const timer = { delayMs, run };
+          this.#timers.push(timer);
+          return { stop: () => void (timer.run = () => undefined) };
         },
       }),
   );
@@ -30,8 +31,11 @@ class Pair {
   isFull = false;
   closed = 0;
 
-  /** Fires the time-outs that are due by then. */
+  /** Fires the time-outs that are due by then, and those that they start. */
   expire(afterMs = Infinity): void {
+    while (this.#timers.length > 0) this.expireOnce(afterMs);
+  }
+  expireOnce(afterMs = Infinity): void {
     for (const { delayMs, run } of this.#timers.splice(0)) if (delayMs <= afterMs) run();
   }
 
@@ -115,6 +119,17 @@ test("when a barrier does not come back, what is for the other end alone goes by
   pair.expire();
   pair.arrive();
   expect([pair.closed, heard, broadcast]).toEqual([2, ["1"], ["c2"]]);
+});
+
+test("a stall that outlasts the barrier ends no link whose word has come meanwhile", () => {
+  const { pair, heard, publish } = switching();
+  publish("1");
+  pair.arrive();
+  pair.expireOnce();
+  pair.settle();
+  pair.expire();
+  pair.settle();
+  expect([pair.closed, heard]).toEqual([0, ["1"]]);
 });
 
 test("what waits for a lost barrier takes the connection after a heartbeat's period at most", () => {
