@@ -37,7 +37,7 @@ import {
   requestArrived,
   requestWithdrawn,
 } from "./model-thread.ts";
-import type { RankThread } from "./rank-thread.ts";
+import type { RankThread } from "./rank-thread-state.ts";
 import {
   candidateOffered,
   createRankThread,

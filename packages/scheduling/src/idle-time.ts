@@ -5,7 +5,7 @@
  */
 import type { ActorKey, GpuId, Instant, Micros } from "@tutti/units";
 import type { Grant } from "./messages.ts";
-import type { RankThread } from "./rank-thread.ts";
+import type { RankThread } from "./rank-thread-state.ts";
 
 export interface IdleQuestion {
   readonly gpu: GpuId;

@@ -12,6 +12,7 @@ export * from "./messages.ts";
 export * from "./model-thread-state.ts";
 export * from "./model-thread.ts";
 export * from "./policy.ts";
+export { type RankThread, type RankThreadOptions } from "./rank-thread-state.ts";
 export * from "./rank-thread.ts";
 export { type RefusalState, type WaitedFor, refusalState } from "./refusal-state.ts";
 export { scarcityOf } from "./scarcity.ts";

@@ -17,84 +17,18 @@
  *   RANK-8. Where accelerators become free earlier than planned, they are granted earlier by as much, with the planned
  *           time all the same, so nothing that is granted is late. No candidate is given up for that.
  */
-import { IndexedHeap } from "@tutti/collections";
-import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
-import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
-import { ALL_CLASSES, NONE_UNFIT, type UnfitTypes } from "./accelerator-classes.ts";
-import { Accelerators, NOBODY } from "./accelerators.ts";
+import { NEVER, assert, unreachable } from "@tutti/units";
+import type { ActorKey, GpuId, Instant, ThreadId } from "@tutti/units";
+import { NONE_UNFIT, type UnfitTypes } from "./accelerator-classes.ts";
+import { NOBODY } from "./accelerators.ts";
 import type { Candidate, RankEffects, RankEvent } from "./messages.ts";
-import { HighestScarcity } from "./highest-scarcity.ts";
 import { isSpare } from "./idle-time.ts";
-import { JobTurns } from "./job-turns.ts";
-import { ThreadSlots } from "./thread-slots.ts";
-import { WaitingSet } from "./waiting-set.ts";
+import { MODELS_MAX, ModelSlot, RankThread, type RankThreadOptions } from "./rank-thread-state.ts";
 
-const VALIDITY_TIMES = 4;
 /** Time after which jobs are looked at again where requests needed the accelerator, µs. */
 const LOOK_AGAIN_AFTER = 1_000;
 /** Time after which an accelerator that doesn't answer is asked again, µs; a grant's validity if that is longer. */
 const ASK_AGAIN_AFTER = 1_000;
-/** Most models that are served; offers of further ones are counted and ignored. */
-const MODELS_MAX = 65_536;
-
-export interface RankThreadOptions {
-  /** Epoch of the ranker's lease. */
-  epoch: number;
-  ctrl: Micros;
-  /** Validity of a grant, in multiples of d_ctrl. */
-  validityTimes?: number;
-  /** Accelerator ids are 0 … gpusMax − 1; others are ignored. */
-  gpusMax: number;
-}
-
-/** State of one model. The slot is reused when the model is gone. */
-class ModelSlot {
-  thread: ThreadId;
-  term = -1;
-  /** Sequence of the newest offer, or of the newest that an answer has voided. */
-  offerSeq = -1;
-  batchSize = 0;
-  execAt: Instant = ALWAYS;
-  latest: Instant = ALWAYS;
-  delay = 0 as Micros;
-  /** Types that can't run it, and a bit for each class of accelerators that can. */
-  unfit = NONE_UNFIT;
-  classes = ALL_CLASSES;
-  /** Run time of its candidate, where that is of jobs; 0: of requests. */
-  takes = 0;
-  /** The accelerator whose grant to this model is in flight, or −1. */
-  grantedGpu = -1;
-
-  constructor(thread: ThreadId) {
-    this.thread = thread;
-  }
-}
-
-export class RankThread {
-  readonly epoch: number;
-  readonly validityTimes: number;
-  readonly accelerators: Accelerators;
-  readonly slotOf = new ThreadSlots();
-  readonly slots: ModelSlot[] = [];
-  readonly spareSlots: number[] = [];
-  /** Model timers, by slot; ties by thread id. */
-  readonly modelTimers = new IndexedHeap(MODELS_MAX);
-  readonly waiting = new WaitingSet(MODELS_MAX);
-  readonly scarcity = new HighestScarcity(MODELS_MAX);
-  readonly jobs = new JobTurns(MODELS_MAX);
-  ctrl: Micros;
-  now: Instant = ALWAYS;
-  /** Number of offers of models beyond MODELS_MAX, and of reports of accelerators beyond gpusMax. */
-  ignored = 0;
-
-  constructor({ epoch, ctrl, validityTimes, gpusMax }: RankThreadOptions) {
-    this.epoch = epoch;
-    this.ctrl = ctrl;
-    this.validityTimes = validityTimes ?? VALIDITY_TIMES;
-    this.accelerators = new Accelerators(gpusMax);
-  }
-}
-
 export function createRankThread(options: RankThreadOptions): RankThread {
   return new RankThread(options);
 }
