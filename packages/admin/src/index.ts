@@ -2,4 +2,5 @@
 export { CommandError, EXIT, explain, report, usageError } from "./failure.ts";
 export { makeFolder } from "./make-folder.ts";
 export { didYouMean, nearest } from "./nearest.ts";
+export { secondsOption } from "./seconds-option.ts";
 export { renderTable } from "./table.ts";

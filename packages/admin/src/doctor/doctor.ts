@@ -1,6 +1,7 @@
 /** `tutti doctor`: finds what keeps Tutti from working well here, and gives advice. */
 import { type ClusterOptions, findCluster, livingClusters, runRoot } from "../cluster/find-cluster.ts";
 import { usageError } from "../failure.ts";
+import { waitOption } from "../seconds-option.ts";
 import { lookAtCluster } from "./cluster-checks.ts";
 import { readContext } from "./context.ts";
 import { type Finding, exitCodeOf, renderFindings } from "./finding.ts";
@@ -18,8 +19,7 @@ export interface DoctorOptions extends ClusterOptions {
 }
 
 export async function doctor(options: DoctorOptions): Promise<void> {
-  const waitMs = Number(options.wait) * 1_000;
-  if (!(waitMs > 0)) throw usageError(`--wait ${options.wait}: a number of seconds`);
+  const waitMs = waitOption(options.wait);
   if (options.context !== undefined && options.nats !== undefined)
     throw usageError("--context names servers, and so does --nats: give one of them");
   const named = options.context === undefined ? options : { ...options, ...(await readContext(options.context)) };

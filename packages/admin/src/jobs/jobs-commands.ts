@@ -15,6 +15,7 @@ import { FrameReader } from "@tutti/wire";
 import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { CommandError, usageError } from "../failure.ts";
+import { waitOption } from "../seconds-option.ts";
 import { type DeadRow, type JobReading, deadRow, jobRows, renderDead, renderJobs } from "./job-table.ts";
 
 export interface JobsOptions extends ClusterOptions {
@@ -37,8 +38,7 @@ const NAME = "tutti-jobs";
 const RECEIPT_MS = 10_000;
 
 export async function jobs(options: JobsOptions): Promise<void> {
-  const waitMs = Number(options.wait) * 1_000;
-  if (!(waitMs > 0)) throw usageError(`--wait ${options.wait}: a number of seconds`);
+  const waitMs = waitOption(options.wait);
   await withCluster({ ...options, name: NAME }, async ({ control, jobs: queue }, { cluster }) => {
     const heard = heardRates(control, cluster);
     const [reading] = await Promise.all([read(queue), new Promise((resolve) => setTimeout(resolve, waitMs))]);

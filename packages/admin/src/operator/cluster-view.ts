@@ -3,6 +3,7 @@ import type { Bus } from "@tutti/ports/bus";
 import { DEFAULT_SUB_CLUSTER, Heartbeat, type Role, StatsReported, subjectsOf } from "@tutti/protocol";
 import type { ActorKey, GpuId } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
+import { IDLE_BEAT_MS } from "../seconds-option.ts";
 
 /** Actors known at once; beyond, new ones are not shown (T7). */
 const ACTORS_MAX = 4_096;
@@ -48,9 +49,6 @@ export interface ViewClock {
 
 const REAL: ViewClock = { now: () => performance.now(), wall: () => Date.now() * 1_000 };
 
-/** An idle actor sends a heartbeat every second: after so long every living one was heard. */
-export const IDLE_BEAT_MS = 1_100;
-
 export class ClusterView {
   readonly #clock: ViewClock;
   readonly #actors = new Map<ActorKey, HeardActor>();
@@ -91,7 +89,7 @@ export class ClusterView {
       if (actor.offsets.length > OFFSETS_MAX) actor.offsets.shift();
       this.#actors.set(beat.key, actor);
     }
-    for (const hear of this.#hearers) hear();
+    this.recheck();
   }
 
   hearStats(stats: StatsReported): void {
@@ -103,7 +101,7 @@ export class ClusterView {
     // The oldest report may lie just outside the window, so that rates cover at least the window.
     if (actor.reports.length > REPORTS_MAX || (second !== undefined && second.heardAt < now - RATE_WINDOW_MS))
       actor.reports.shift();
-    for (const hear of this.#hearers) hear();
+    this.recheck();
   }
 
   actors(): HeardActor[] {
@@ -119,21 +117,29 @@ export class ClusterView {
     return this.#clock.now() - actor.beatAt;
   }
 
+  /** Looks again whether what is waited for is there: something else than an actor was heard. */
+  recheck(): void {
+    for (const hear of this.#hearers) hear();
+  }
+
   /** Resolves as soon as `isEnough`, at the latest after `waitMs`. @returns whether it was enough */
   async until(isEnough: () => boolean, waitMs: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const hear = (): void => {
       if (isEnough()) resolve(true);
     };
-    const timers = [
-      setTimeout(() => resolve(isEnough()), waitMs),
-      // Timers may fire a part of a millisecond early.
-      setTimeout(hear, Math.max(0, Math.ceil(this.#knowsAllAt - this.#clock.now()) + 1)),
-    ];
+    const limit = setTimeout(() => resolve(isEnough()), waitMs);
+    let known: NodeJS.Timeout;
+    const hearWhenAllAreKnown = (): void => {
+      hear();
+      // Timers may fire early by this clock.
+      if (!this.knowsAll) known = setTimeout(hearWhenAllAreKnown, Math.ceil(this.#knowsAllAt - this.#clock.now()));
+    };
     this.#hearers.push(hear);
-    hear();
+    hearWhenAllAreKnown();
     const enough = await promise;
-    timers.forEach(clearTimeout);
+    clearTimeout(limit);
+    clearTimeout(known!);
     this.#hearers = this.#hearers.filter((other) => other !== hear);
     return enough;
   }

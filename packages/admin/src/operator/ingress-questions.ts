@@ -28,14 +28,13 @@ export async function askIngresses(
   const subjects = subjectsOf(cluster);
   const self = actorKey(randomInt(1, ACTOR_KEY_MAX - 1));
   const answers = new Map<ActorKey, RefusalsTold>();
-  const { promise: answered, resolve } = Promise.withResolvers<void>();
   const missing = (): ActorKey[] =>
     view.actors().flatMap(({ key, beat }) => (beat.role === "ingress" && !answers.has(key) ? [key] : []));
   const isWhole = (): boolean => view.knowsAll && answers.size > 0 && missing().length === 0;
   const reader = new FrameReader().on(RefusalsTold, (told, sender) => {
     if (sender !== told.ingress || !RefusalsTold.accepts(told)) return;
     answers.set(sender, told);
-    if (isWhole()) resolve();
+    view.recheck();
   });
   const ask = (): void => {
     const writer = new FrameWriter(self);
@@ -46,7 +45,7 @@ export async function askIngresses(
   const asking = setInterval(ask, REPEAT_MS);
   try {
     ask();
-    await Promise.race([answered, view.until(isWhole, waitMs)]);
+    await view.until(isWhole, waitMs);
     return { answers: [...answers.values()], silent: missing() };
   } finally {
     clearInterval(asking);

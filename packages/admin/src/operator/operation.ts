@@ -8,6 +8,7 @@ import { actorToken } from "@tutti/units";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { withCluster } from "../cluster/connection.ts";
 import { CommandError, usageError } from "../failure.ts";
+import { secondsOption } from "../seconds-option.ts";
 import { ClusterView, type HeardActor, lackOf } from "./cluster-view.ts";
 import { OperationLock } from "./operation-lock.ts";
 import { OperatorLink } from "./operator-link.ts";
@@ -27,9 +28,7 @@ const LISTEN_MS = 3_000;
 const AGENTS_MS = 2_000;
 
 export async function operate(order: ProcessOrder, name: string, options: OperationOptions): Promise<void> {
-  const timeoutMs = Number(options.timeout) * 1_000;
-  if (!(timeoutMs >= 1_000 && timeoutMs <= 600_000))
-    throw usageError(`--timeout ${options.timeout}: a number of seconds from 1 to 600`);
+  const timeoutMs = secondsOption("--timeout", options.timeout, { least: 1, most: 600 });
   const teller = createTeller(order, options.json === true);
   const stop = { asked: false };
   const onInterrupt = (): void => {

@@ -2,13 +2,13 @@ import { InMemoryNetwork } from "@tutti/ports/bus";
 import { Heartbeat, type RefusedRequest, RefusalsAsked, RefusalsTold, subjectsOf } from "@tutti/protocol";
 import { type ActorKey, type Instant, actorKey, actorToken, instant, millis } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { EXIT } from "../failure.ts";
 import { ClusterView } from "./cluster-view.ts";
 import { askIngresses } from "./ingress-questions.ts";
 import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
 import { refusalSentences } from "./refusal-sentences.ts";
-import { answersWithin, nobodyError, questionOf, waitOf } from "./refusals.ts";
+import { answersWithin, nobodyError, questionOf } from "./refusals.ts";
 
 const AT = instant(Date.UTC(2026, 10, 26, 20, 16, 3, 123) * 1_000);
 const [INGRESS, BATCHER, EXECUTOR] = [77_777, 88_888, 99_999].map(actorKey);
@@ -191,10 +191,35 @@ test("an ingress that is heard late is in the answer, which comes as soon as all
   expect([answers.map(({ ingress: key }) => key), silent]).toEqual([[INGRESS, EXECUTOR], []]);
 });
 
-test("a wait in which an ingress could be missed is refused, with the least", () => {
-  expect([waitOf("1.1"), waitOf("10")]).toEqual([1_100, 10_000]);
-  for (const wait of ["1", "0", "soon"])
-    expect(() => waitOf(wait)).toThrow(`--wait ${wait}: a number of seconds, at least 1.1: an idle ingress`);
+test("once the last ingress has answered, nothing is left that would keep the command until --wait", async () => {
+  vi.useFakeTimers();
+  try {
+    const subjects = subjectsOf("main");
+    const network = new InMemoryNetwork();
+    const ingress = network.connect({ name: "ingress" });
+    const publish = (subject: string, add: (writer: FrameWriter) => unknown): void => {
+      const writer = new FrameWriter(INGRESS!);
+      add(writer);
+      ingress.publish(subject, writer.take());
+    };
+    let isBusy = true;
+    const reader = new FrameReader().on(RefusalsAsked, (_, operator) => {
+      if (isBusy) return;
+      publish(subjects.refusalsTold(actorKey(operator)), (writer) => writer.add(RefusalsTold, told([REFUSED])));
+    });
+    ingress.subscribe(subjects.refusals, ({ payload }) => void reader.read(payload));
+    const bus = network.connect({ name: "operator" });
+    const asked = answersWithin(bus, { most: 3 }, { cluster: "main", waitMs: 60_000 });
+    const who = { key: INGRESS!, role: "ingress" as const, host: "h", pid: 1, leaving: false };
+    publish(subjects.beat("ingress"), (writer) => writer.add(Heartbeat, { ...who, sentAt: AT, startedAt: AT }));
+    await vi.advanceTimersByTimeAsync(2_000);
+    isBusy = false;
+    await vi.advanceTimersByTimeAsync(500);
+    expect(await asked).toEqual({ answers: [told([REFUSED])], silent: [] });
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("every ingress that is there is asked, and those that don't answer are named", async () => {

@@ -15,7 +15,8 @@ import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { CommandError, EXIT, usageError } from "../failure.ts";
 import { didYouMean } from "../nearest.ts";
-import { ClusterView, IDLE_BEAT_MS } from "./cluster-view.ts";
+import { waitOption } from "../seconds-option.ts";
+import { ClusterView } from "./cluster-view.ts";
 import { type IngressAnswers, askIngresses } from "./ingress-questions.ts";
 import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
 
@@ -36,18 +37,10 @@ type Question = Omit<RefusalsAsked, "ask">;
 /** @param model - also a version or a pipeline; undefined: any */
 export function refusals(model: string | undefined, options: RefusalsOptions): Promise<void> {
   const question = questionOf(model, options, instant(Date.now() * 1_000));
-  const waitMs = waitOf(options.wait);
+  const waitMs = waitOption(options.wait);
   return withCluster({ ...options, name: "tutti-operator" }, async ({ control }, { cluster }) =>
     tell(await answersWithin(control, question, { cluster, waitMs }), question, options.json === true),
   );
-}
-
-/** @throws {CommandError} usage: an ingress could be missed */
-export function waitOf(wait: string): number {
-  const waitMs = Number(wait) * 1_000;
-  if (waitMs >= IDLE_BEAT_MS) return waitMs;
-  const reason = "an idle ingress is heard once a second, and could be missed in less";
-  throw usageError(`--wait ${wait}: a number of seconds, at least ${IDLE_BEAT_MS / 1_000}: ${reason}`);
 }
 
 /** Asks the ingresses while it hears which there are. */

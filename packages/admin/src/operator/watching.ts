@@ -8,7 +8,8 @@ import type { Store } from "@tutti/ports/store";
 import type { AgentAnswered } from "@tutti/protocol";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { withCluster } from "../cluster/connection.ts";
-import { CommandError, EXIT, usageError } from "../failure.ts";
+import { CommandError, EXIT } from "../failure.ts";
+import { waitOption } from "../seconds-option.ts";
 import { actorRows, renderActors } from "./actor-table.ts";
 import { ClusterView } from "./cluster-view.ts";
 import { isLive, showLive } from "./live.ts";
@@ -39,8 +40,7 @@ const REFRESH_MS = 1_000;
 const RATES = 2;
 
 const watch = (options: WatchOptions, reports: number, show: (watching: Watching) => Promise<void>): Promise<void> => {
-  const waitMs = Number(options.wait) * 1_000;
-  if (!(waitMs > 0)) throw usageError(`--wait ${options.wait}: a number of seconds`);
+  const waitMs = waitOption(options.wait);
   return withCluster({ ...options, name: "tutti-operator" }, async ({ control: bus, store }, { cluster }) => {
     const view = new ClusterView();
     const listening = view.listen(bus, cluster);

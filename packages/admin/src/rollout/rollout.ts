@@ -4,7 +4,8 @@ import { type Route, publicNameOf, stateOf } from "@tutti/protocol";
 import { stepTime } from "@tutti/planning/live";
 import type { Store } from "@tutti/ports/store";
 import { withCluster } from "../cluster/connection.ts";
-import { CommandError, EXIT, usageError } from "../failure.ts";
+import { CommandError, EXIT } from "../failure.ts";
+import { waitOption } from "../seconds-option.ts";
 import { ClusterView } from "../operator/cluster-view.ts";
 import { type RolloutCommandOptions, type RolloutOrder, orderOf } from "./rollout-options.ts";
 import { type RolloutReport, rolloutOf } from "./rollout-report.ts";
@@ -17,8 +18,7 @@ const LATE_MS = 10_000;
 
 export function rollout(model: string | undefined, options: RolloutCommandOptions): Promise<void> {
   const order = orderOf(model, options);
-  const waitMs = Number(options.wait) * 1_000;
-  if (!(waitMs > 0)) throw usageError(`--wait ${options.wait}: a number of seconds`);
+  const waitMs = waitOption(options.wait);
   return withCluster({ ...options, name: "tutti-rollout" }, async ({ control: bus, store }, { cluster }) => {
     const routes = new RouteRegistry(store);
     if (order.kind === "show") {

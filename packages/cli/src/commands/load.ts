@@ -1,7 +1,7 @@
 import { type DesiredModel, type ListedModel, type ModelFiles, ModelRegistry } from "@tutti/client/registries";
 import type { ModelConfig } from "@tutti/onnx-tools";
 import { type ModelStatus, isModelName, sharesProblem, splitModelName, versionName } from "@tutti/protocol";
-import { CommandError, EXIT, usageError } from "@tutti/admin";
+import { CommandError, EXIT, secondsOption, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import {
   type FamilyFlags,
@@ -44,8 +44,7 @@ export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
 export async function load(paths: readonly string[], given: LoadCommandOptions): Promise<void> {
   const options = versionOf(given);
   const { version } = options;
-  const timeoutMs = Number(options.timeout) * 1000;
-  if (!(timeoutMs > 0)) throw usageError(`--timeout ${options.timeout}: a number of seconds`);
+  const timeoutMs = secondsOption("--timeout", options.timeout, { least: 0.001 });
   if (paths.length > 1 && (options.name ?? version) !== undefined)
     throw usageError("--name and --version are of one model: give one file");
   if (paths.length === 0 && options.demo !== true) throw usageError("name files or folders of models, or --demo");

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { isName } from "@tutti/protocol";
-import { CommandError, EXIT, usageError } from "@tutti/admin";
+import { CommandError, EXIT, secondsOption, usageError } from "@tutti/admin";
 import { type Cluster, type ClusterOptions, connectionRefused, findCluster } from "@tutti/admin/cluster";
 import { Recorder, TraceWriter } from "@tutti/sim-report/record";
 import { TRACE_FORMAT, TRACE_VERSION } from "@tutti/sim-report/trace";
@@ -15,6 +15,7 @@ export interface RecordCommandOptions extends ClusterOptions {
   readonly json?: boolean;
 }
 
+/** 23 days. */
 const SECONDS_MAX = 2_000_000;
 /** Periods of progress lines: on a terminal each overwrites the last, and elsewhere they accumulate. */
 const PROGRESS_MS = { terminal: 500, log: 5_000 } as const;
@@ -25,7 +26,10 @@ const PROGRESS_MS = { terminal: 500, log: 5_000 } as const;
  */
 export async function record(options: RecordCommandOptions): Promise<void> {
   const models = modelsOf(options.models);
-  const runForMs = secondsOf(options.seconds);
+  const runForMs =
+    options.seconds === undefined
+      ? undefined
+      : secondsOption("--seconds", options.seconds, { least: 0.001, most: SECONDS_MAX });
   const cluster = await findCluster(options);
   const stop = new StopSignal(() => process.exit(EXIT.failed));
   const ending: (() => Promise<void>)[] = [];
@@ -162,11 +166,4 @@ function modelsOf(text: string | undefined): string[] {
   const bad = models.find((model) => !isName(model));
   if (bad === undefined) return models;
   throw usageError(`--models: "${bad}" is no name of a model: letters, digits, "-" and "_" only`);
-}
-
-function secondsOf(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const count = Number(text);
-  if (count > 0 && count <= SECONDS_MAX) return count * 1000;
-  throw usageError(`--seconds ${text}: a number above 0, at most ${SECONDS_MAX}`);
 }

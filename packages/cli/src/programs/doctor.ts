@@ -11,7 +11,7 @@ export function addDoctor(program: Command, toCluster: (command: Command) => Com
   toCluster(program.command("doctor"))
     .description("look for what keeps Tutti from working well here, and say what to do about it")
     .option("--context <name>", "servers and credentials as the nats command line has them under this name")
-    .option("--wait <seconds>", "how long to listen to a cluster's actors at most", "2.5")
+    .option("--wait <seconds>", "how long to listen to a cluster's actors at most, 1.1 or longer", "2.5")
     .addHelpText("after", HELP)
     .action(async (options) => (await import("../commands/doctor.ts")).doctor(options));
 }

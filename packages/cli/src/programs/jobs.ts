@@ -12,7 +12,7 @@ A folder stands for all files in it that \`tutti infer --input\` reads; a list i
 export function addJobs(program: Command, toCluster: (command: Command) => Command): void {
   const jobs = toCluster(program.command("jobs"))
     .description("show the queue of background jobs: what waits, how fast it gets done, and when it is empty")
-    .option("--wait <seconds>", "how long to listen for figures; runners report once a second", "1.5")
+    .option("--wait <seconds>", "how long to listen for figures, 1.1 or longer; runners report once a second", "1.5")
     .addHelpText("after", HELP)
     .action(async (options) => (await import("../commands/jobs.ts")).jobs(options));
   toCluster(jobs.command("submit <folder-or-list>"))

@@ -102,7 +102,7 @@ async function sizeOf(text: string): Promise<number> {
   return wholeNumber("percent", text, 100);
 }
 
-const WAIT = "how long to listen at most; actors report once a second, and rates take two reports";
+const WAIT = "how long to listen at most, 1.1 or longer; actors report once a second, and rates take two reports";
 
 const toWatch = (command: Command, toCluster: (command: Command) => Command): Command =>
   toCluster(command)

@@ -26,7 +26,11 @@ export function addRollout(program: Command, toCluster: (command: Command) => Co
     .option("--end-shadow", "stop that")
     .option("--back", "the shares before the last change, at once")
     .option("--clear", "share nothing any more: all to the version that has the model's own name")
-    .option("--wait <seconds>", "how long to listen for figures at most; actors report once a second", "2.5")
+    .option(
+      "--wait <seconds>",
+      "how long to listen for figures at most, 1.1 or longer; actors report once a second",
+      "2.5",
+    )
     .addHelpText("after", HELP)
     .action(async (model: string | undefined, options) =>
       (await import("../commands/rollout.ts")).rollout(model, options),

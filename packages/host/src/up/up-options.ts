@@ -360,14 +360,16 @@ function appsOf(text: string | undefined): string[] {
 /** A list of a bucket costs a request for a thousand objects. */
 const POLL = seconds(30);
 const POLL_LEAST = seconds(1);
+/** A timer that is set for more than 24 days fires at once. */
+const POLL_MAX = seconds(86_400);
 
 function modelsPollOf({ models, modelsPoll }: UpFlags): Micros | undefined {
   const usual = models !== undefined && isModelUrl(models) ? POLL : undefined;
   if (modelsPoll === undefined) return usual;
   if (models === undefined) throw usageError("--models-poll goes with --models");
   const every = parseDuration(modelsPoll);
-  if (every !== undefined && every >= POLL_LEAST) return every;
-  throw usageError(`--models-poll ${modelsPoll}: a duration from ${formatDuration(POLL_LEAST)} on, such as 30s`);
+  if (every !== undefined && every >= POLL_LEAST && every <= POLL_MAX) return every;
+  throw usageError(`--models-poll ${modelsPoll}: a duration from ${formatDuration(POLL_LEAST)} to 24 h, such as 30s`);
 }
 
 function leastSubClusters(text: string, subClusters: number): number {

@@ -258,6 +258,8 @@ test("flags that make no sense are refused before anything starts", () => {
   refused({ cores: "1", executors: "200" }).toThrow(/200 executors would need 200 cores/);
   refused({ budgetShare: "2" }).toThrow(/--budget-share 2/);
   refused({ epoch: "1s" }).toThrow(/--epoch 1s/);
+  for (const modelsPoll of ["0.5s", "1000h", "Infinity"])
+    refused({ models: "m", modelsPoll }).toThrow(`--models-poll ${modelsPoll}: a duration from 1 s to 24 h`);
   refused({ creds: "c" }).toThrow(/--creds goes with --nats/);
 });
 
