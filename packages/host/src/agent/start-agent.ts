@@ -1,6 +1,8 @@
 import { randomInt } from "node:crypto";
 import { hostname } from "node:os";
-import { connectNats, readCredentials } from "@tutti/bus-nats";
+import { setTimeout as pause } from "node:timers/promises";
+import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
+import { TuttiError } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, actorKey } from "@tutti/units";
 import { HostAgent } from "./host-agent.ts";
 import type { ProcessManager } from "./process-manager.ts";
@@ -18,25 +20,20 @@ export interface AgentOptions {
   readonly onTrouble: (text: string) => void;
 }
 
+const RETRY_MS = 250;
+
 export interface RunningAgent {
   stop(): Promise<void>;
 }
 
 /** Connects as `agent`, waiting for a server as long as necessary, and answers operators from then on. */
 export function startAgent(options: AgentOptions): RunningAgent {
-  let stopped = false;
-  const started = connectNats({
-    servers: options.servers,
-    name: "tutti-agent",
-    inboxPrefix: "_INBOX_agent",
-    waitForServer: true,
-    ...(options.credentials !== undefined && { credentials: readCredentials(options.credentials) }),
-    ...(options.tlsCa !== undefined && { tls: { caFile: options.tlsCa } }),
-  })
+  const stopping = new AbortController();
+  const started = connected(options, stopping.signal)
     .then((nats) => {
-      if (stopped) return { nats, agent: undefined };
+      if (nats === undefined || stopping.signal.aborted) return { nats, agent: undefined };
       nats.control.onStatus((status) => {
-        if (status.kind === "permission-denied" && !stopped)
+        if (status.kind === "permission-denied" && !stopping.signal.aborted)
           options.onTrouble(`operators can't reach the processes of this host: NATS does not allow ${status.subject}`);
       });
       const { cluster, processManager } = options;
@@ -53,14 +50,32 @@ export function startAgent(options: AgentOptions): RunningAgent {
     });
   return {
     async stop() {
-      stopped = true;
+      stopping.abort();
       // Without a connection, no goodbye can be sent.
       const running = await Promise.race([
         started,
         new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 100)),
       ]);
       running?.agent?.close();
-      await running?.nats.close();
+      await running?.nats?.close();
     },
   };
+}
+
+/** Waits for a server as long as necessary. The client's own waiting can't be given up, and would keep the process. */
+async function connected(options: AgentOptions, signal: AbortSignal): Promise<NatsConnection | undefined> {
+  while (!signal.aborted)
+    try {
+      return await connectNats({
+        servers: options.servers,
+        name: "tutti-agent",
+        inboxPrefix: "_INBOX_agent",
+        ...(options.credentials !== undefined && { credentials: readCredentials(options.credentials) }),
+        ...(options.tlsCa !== undefined && { tls: { caFile: options.tlsCa } }),
+      });
+    } catch (error) {
+      if (!(error instanceof TuttiError && error.code === "TUTTI_UNAVAILABLE" && error.retryable)) throw error;
+      await pause(RETRY_MS, undefined, { signal }).catch(() => undefined);
+    }
+  return undefined;
 }
