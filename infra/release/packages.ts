@@ -27,9 +27,18 @@ export const RELEASES: readonly Release[] = [
 
 /** Everything of the set-up that runs on a user's machine, in the same folders as here. */
 const LAUNCHER = [
-  ...["tutti", "launch", "host", "lock", "nats-server", "nats-sources", "node-runtime", "npm", "progress"].map(
-    (name) => `infra/setup/${name}.mjs`,
-  ),
+  ...[
+    "tutti",
+    "launch",
+    "folder",
+    "host",
+    "lock",
+    "nats-server",
+    "nats-sources",
+    "node-runtime",
+    "npm",
+    "progress",
+  ].map((name) => `infra/setup/${name}.mjs`),
   "infra/jaeger/jaeger.mjs",
 ];
 const DASHBOARDS = ["infra/dashboards/tutti-overview.json", "infra/dashboards/tutti-rules.yaml"];

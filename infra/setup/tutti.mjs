@@ -3,10 +3,10 @@
  * The `tutti` command of the published package. It brings Node 24 where the machine's is older, and a nats-server for
  * `tutti up`, into a folder of the user's; then it runs the command.
  */
-import { mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { makeNamedFolder } from "./folder.mjs";
 import { readJson, thisHost } from "./host.mjs";
 import { fail, launch, natsServerFor, ON_WINDOWS, sayServer, sayWaiting, startsServer } from "./launch.mjs";
 import { withLock } from "./lock.mjs";
@@ -43,7 +43,7 @@ async function main(args) {
   checkParts();
   const host = thisHost();
   const state = stateFolder(host);
-  mkdirSync(state, { recursive: true, mode: 0o700 });
+  makeNamedFolder("TUTTI_HOME", state);
   if (host.platform === "win32") host.say(ON_WINDOWS);
   const runtime = nodeRuntime(host, state);
   const remembered = rememberedNatsServer(host, state);

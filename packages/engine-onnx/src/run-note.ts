@@ -6,7 +6,7 @@
  * progress, otherwise blank at its start. Both are single writes into the page cache, which outlives the process (not
  * the host).
  */
-import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, openSync, readFileSync, readdirSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 export interface RunNote {
@@ -79,9 +79,8 @@ export class NoteWriter {
   }
 }
 
-/** Path of the note of process `pid` of a slot. The folder is made if it isn't there. */
+/** Path of the note of process `pid` of a slot, in a folder that is there. */
 export function notePath(folder: string, slot: string, pid: number): string {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
   return join(folder, `${slot}.${pid}${SUFFIX}`);
 }
 

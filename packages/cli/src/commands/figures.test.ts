@@ -49,6 +49,11 @@ test("every point of every figure is a scenario that is shipped, with axes and l
   }
 });
 
+test("a folder that can't be made is said before anything is drawn", async () => {
+  const out = process.platform === "linux" ? "/proc/self/tutti/figures" : "/dev/null/figures";
+  await expect(figures({ out, only: "timeouts" })).rejects.toThrow(`--out ${out} can't be made: E`);
+});
+
 test("a wrong name of a figure is answered with the names that there are", async () => {
   await expect(figures({ out: "unused", only: "slo,nonsense" })).rejects.toThrow(
     /no figure 'nonsense'; there are goodput, batch-sizes/,

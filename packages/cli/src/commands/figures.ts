@@ -10,7 +10,7 @@ import {
   writeFigures,
 } from "@tutti/sim-report/figures";
 import type { Scenario } from "@tutti/simulator";
-import { usageError } from "@tutti/admin";
+import { makeNamedFolder, usageError } from "@tutti/admin";
 import { typedCommand } from "../simulate/page-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { readScenario, whole } from "@tutti/sim-report/scenarios";
@@ -37,6 +37,7 @@ export async function figures(options: FiguresOptions): Promise<void> {
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
   const scale = options.quick === true ? QUICK : FULL;
   const folder = options.scenarios ?? SCENARIOS;
+  makeNamedFolder("--out", options.out, 0o777);
   const mixes = new StoredMixes(options.out, options.resume === true);
   const sweep = new Sweep({ ...(workers !== undefined && { workers }) });
   const progress = new Progress();

@@ -1,4 +1,4 @@
-import { CommandError, EXIT, usageError } from "@tutti/admin";
+import { CommandError, EXIT, makeNamedFolder, usageError } from "@tutti/admin";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { TuttiClient } from "@tutti/client";
@@ -29,6 +29,7 @@ export async function submitJobs(path: string, options: SubmitJobsOptions): Prom
   if (deadline !== undefined) checkDeadline(deadline);
   formatOf(options);
   const files = await jobFiles(path, options.out);
+  if (options.detach !== true) makeNamedFolder("--out", options.out, 0o777);
   // With the operator's credentials: an application's may not list models.
   const named = { name: "tutti-jobs", inboxPrefix: `_INBOX.${app}`, isForApps: true };
   await withCluster({ ...options, ...named }, (nats) => submitAll(files, nats, options));

@@ -110,4 +110,7 @@ test("a result that can't be written says which file, and no more", async () => 
   const path = join(folder, `${"d".repeat(260)}.npy.json`);
   const failure = writeResult(path, { id: "1" }, { outputs: { y: Y }, format: "json" });
   await expect(failure).rejects.toThrow(/^its result can't be written: ENAMETOOLONG/);
+  if (process.platform !== "linux") return;
+  const nowhere = writeResult("/proc/self/tutti/a.json", { id: "1" }, { outputs: { y: Y }, format: "json" });
+  await expect(nowhere).rejects.toThrow(/^its result can't be written: ENOENT/);
 });

@@ -1,8 +1,8 @@
 /** The files of `tutti jobs submit`, and their results. */
 import { createHash } from "node:crypto";
-import { mkdir, readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve, sep } from "node:path";
-import { CommandError, EXIT } from "@tutti/admin";
+import { CommandError, EXIT, makeFolder } from "@tutti/admin";
 import type { TensorValue } from "@tutti/client";
 import { writeNpy } from "@tutti/onnx-tools";
 import { INPUT_EXTENSIONS } from "./input-file.ts";
@@ -121,7 +121,7 @@ export async function writeResult(
   { outputs, format }: { readonly outputs: Readonly<Record<string, TensorValue>>; readonly format: ResultFormat },
 ): Promise<void> {
   try {
-    await mkdir(dirname(path), { recursive: true });
+    makeFolder(dirname(path), 0o777);
     const told = format === "json" ? outputsAsJson({ outputs }) : await writeArrays(path, outputs);
     await writeWhole(path, `${JSON.stringify({ ...about, outputs: told })}\n`);
   } catch (error) {

@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { MixStore } from "@tutti/sim-report/figures";
 import type { ComparedMix } from "@tutti/simulator";
@@ -31,7 +31,6 @@ export class StoredMixes implements MixStore {
 
   set(key: string, mix: ComparedMix): void {
     this.#known.set(key, mix);
-    mkdirSync(this.#folder, { recursive: true });
     appendFileSync(this.#path, `${JSON.stringify({ key, mix })}\n`);
   }
 

@@ -1,18 +1,18 @@
-import { chmodSync, mkdirSync, readdirSync } from "node:fs";
+import { chmodSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { CommandError } from "@tutti/admin";
+import { CommandError, makeFolder } from "@tutti/admin";
 
 /**
  * Creates the working directory of a process that runs models. Code that opens files by relative paths finds none
  * there, and can't create any.
  *
- * @param state - parent folder
+ * @param state - parent folder, which is there
  * @returns its path: empty, and mode 0500
  * @throws {CommandError} the folder has files in it
  */
 export function emptyFolder(state: string): string {
   const path = resolve(join(state, "empty"));
-  mkdirSync(path, { recursive: true, mode: 0o500 });
+  makeFolder(path, 0o500);
   chmodSync(path, 0o500);
   if (readdirSync(path).length > 0)
     throw new CommandError(

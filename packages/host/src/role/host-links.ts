@@ -1,7 +1,8 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { chmodSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { makeFolder } from "@tutti/admin";
 import type { HostBus, LinkSwitch } from "@tutti/ports/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
 import { type LinkChannel, type LinkEnds, type LinkIdentity, LinkListener, connectLink } from "@tutti/pull-tcp";
@@ -136,7 +137,7 @@ export class HostLinks {
 /** A folder that only this user can enter (UNIX-2), without the sockets of ended processes. */
 function linksFolder(): string {
   const folder = process.env[LINKS_VARIABLE] ?? join(tmpdir(), `tutti-${userId()}`, "links");
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder);
   const { uid, mode } = statSync(folder);
   if (uid !== userId()) throw new Error(`${folder} belongs to another user`);
   if ((mode & 0o077) !== 0) chmodSync(folder, 0o700);

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DEMO_MODELS, demoModelPath } from "@tutti/onnx-tools";
-import { CommandError } from "@tutti/admin";
+import { CommandError, makeNamedFolder } from "@tutti/admin";
 import { runRoot } from "@tutti/admin/cluster";
 import {
   type Emulation,
@@ -53,6 +53,7 @@ async function readEmulation(path: string): Promise<Emulation> {
 /** Reads the demo models. Generated files are cached beside the run directories for the next start. */
 function readDemoModels(): LoadableModel[] {
   const cacheDir = join(runRoot(), "../models");
+  makeNamedFolder("the folder for demo models beside TUTTI_RUN_DIR,", cacheDir);
   return DEMO_MODELS.map((demo) => {
     const bytes = new Uint8Array(readFileSync(demoModelPath(demo, { cacheDir })));
     return { model: desiredModel(bytes, { serving: demo.config, latencies: undefined }), bytes };

@@ -2,7 +2,7 @@
  * Draws figures into a folder: an SVG for each picture, results.json, results.md, and results.html with the pictures in
  * it.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { escapeHtml, htmlPage, htmlTable, number } from "../html.ts";
 import { toSvg } from "../svg.ts";
@@ -38,13 +38,12 @@ interface Results {
 
 /**
  * Results are written anew after every figure, so that a run that is stopped leaves what it has, and another can go on
- * with it.
+ * with it. The folder is there.
  *
  * @throws Error when it should go on with results of another scale
  */
 export async function writeFigures(options: WriteFiguresOptions): Promise<void> {
   const { figures, bench, scale, folder, onFigure } = options;
-  mkdirSync(folder, { recursive: true });
   const before = options.resume === true ? readResults(folder, scale) : undefined;
   const source = before?.source ?? options.source;
   const known = new Map(before?.figures.map((drawn) => [drawn.name, drawn]));

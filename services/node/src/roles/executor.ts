@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 import { type LastRun, createExecutor } from "@tutti/executor";
-import { CommandError } from "@tutti/admin";
+import { CommandError, makeNamedFolder } from "@tutti/admin";
 import {
   type RoleContext,
   createEmulatedEngine,
@@ -21,6 +21,7 @@ export const start: StartRole = async (context, ready) => {
   const { ports, config, options, fail } = context;
   const state = resolve(options.state);
   const slot = [options.cluster, ...options.nats, ...options.gpus].join("-").replaceAll(/[^A-Za-z0-9-]+/g, "_");
+  makeNamedFolder("--state", state);
   const path = notePath(state, slot, process.pid);
   const lastRuns = lastRunsOf(state, slot);
   // A process that exits by itself was not killed by a model: its note is removed.
