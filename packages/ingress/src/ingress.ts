@@ -22,8 +22,7 @@ import {
   INGRESS_REQUESTS_MAX,
   type TuttiError,
 } from "@tutti/protocol";
-import { DelayEstimator } from "@tutti/profile";
-import { type ActorKey, type Micros, before as earlierBy, between, micros, millis, seconds } from "@tutti/units";
+import { type ActorKey, before as earlierBy, micros, seconds } from "@tutti/units";
 import { type CatalogModel, type Actor, Catalog, ActorRuntime } from "@tutti/actors/runtime";
 import { unservedError } from "./admission.ts";
 import { AppNames } from "./app-names.ts";
@@ -44,6 +43,7 @@ import { localIngress } from "./local-ingress.ts";
 import { PipelineRunner } from "./pipelines/pipeline-runner.ts";
 import { RefusalLog } from "./refusal-log.ts";
 import { answerRefusalQuestions } from "./refusal-questions.ts";
+import { RespondDelay } from "./respond-delay.ts";
 import { Shedding } from "./shedding.ts";
 import { ModelRemoval, replacedError, unloadedError } from "./model-removal.ts";
 import { VersionRouter } from "./version-router.ts";
@@ -55,14 +55,6 @@ export function createIngress(ports: IngressPorts, config: IngressConfig, ready:
 
 /** A model that moved within the last second of live traffic needs no warm-up requests. */
 const USED_WITHIN = seconds(1);
-/**
- * Latest answer after the deadline. Clients give up 100 ms after the deadline (T1): however slow answers have been
- * lately, half of that is left for the way to them.
- */
-const ANSWERED_WITHIN = millis(50);
-/** d_resp: the delay from the end of a run to its answer. */
-const respondDelay = (floor: Micros): DelayEstimator =>
-  new DelayEstimator({ floor, quantile: 0.95, window: seconds(10), capTimes: 5 });
 const NO_WARMUP: Warmup = { perSecond: 0, time: micros(0) };
 
 class Ingress implements Actor {
@@ -80,7 +72,7 @@ class Ingress implements Actor {
   readonly #figures = new IngressFigures();
   readonly #refusals: RefusalLog;
   readonly #warmUp: WarmUp;
-  readonly #respond: DelayEstimator;
+  readonly #respond: RespondDelay;
   readonly #introducing: Stop;
   readonly #appNames: AppNames;
   readonly #naming: Stop;
@@ -108,7 +100,7 @@ class Ingress implements Actor {
       appBytesMax: config.appBytesMax ?? APP_BYTES_MAX,
     });
     this.#answers = new Answers(ports.answers ?? ports.bulk, ports.clock);
-    this.#respond = respondDelay(config.respondFloor);
+    this.#respond = new RespondDelay(ports.clock, config.respondFloor);
     this.#cancels = new CancellationHandler(config.replyScope, (held) => this.#settlement.cancel(held));
     this.#warmUp = this.#createWarmUp();
     const secret = ports.randomBytes(32);
@@ -119,7 +111,7 @@ class Ingress implements Actor {
       pending: this.#pending,
       secret,
       self: config.key,
-      respond: () => this.#respondNow(),
+      respond: () => this.#respond.now(),
       now: () => ports.clock.now(),
     });
     this.#catalog = new Catalog(ports.store, this.#runtime.log, {
@@ -217,7 +209,7 @@ class Ingress implements Actor {
       answers: this.#answers,
       ...{ figures: this.#figures, refusals: this.#refusals },
       pipelines: this.#pipelines,
-      respond: () => this.#respondNow(),
+      respond: () => this.#respond.now(),
       isLeaving: () => this.#leaving,
       takesJobs: (model) => checkTakesJobs(this.#runtime, model),
       onAccepted: (request, lease) => this.#settlement.hold(request, lease),
@@ -239,7 +231,7 @@ class Ingress implements Actor {
       answers: this.#answers,
       ...{ figures: this.#figures, refusals: this.#refusals },
       appNames: this.#appNames,
-      timerLate: () => this.#timerLate(),
+      timerLate: () => this.#respond.withinLimit(),
       onEnded: () => this.#endIfDrained(),
     });
   }
@@ -258,7 +250,7 @@ class Ingress implements Actor {
       cancels: this.#cancels,
       answers: this.#answers,
       ...{ figures: this.#figures, refusals: this.#refusals },
-      respond: () => this.#timerLate(),
+      respond: () => this.#respond.withinLimit(),
       submit: (request, tensors) => this.#requestIntake.submit(request, tensors),
       withdraw: (held) => this.#settlement.cancel(held),
       onEnded: () => this.#endIfDrained(),
@@ -266,7 +258,7 @@ class Ingress implements Actor {
   }
 
   #serveData(secret: Uint8Array): ServedData {
-    const { clock, local, randomBytes } = this.#ports;
+    const { local, randomBytes } = this.#ports;
     const tensorServer = createTensorServer({
       pending: this.#pending,
       secret,
@@ -275,7 +267,7 @@ class Ingress implements Actor {
       onRefused: (held, batcher) => this.#arrivalStreams.refused(held, batcher),
       onNotRun: (held) => void (this.#removal.givenBack(held) || this.#arrivalStreams.notRun(held)),
       settle: (held, outcome, results) => this.#settlement.settle(held, outcome, results),
-      onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
+      onResponded: (results) => this.#respond.note(results.finishedAt),
     });
     const onCarried = (seq: number): void => {
       const held = this.#pending.get(seq);
@@ -345,22 +337,12 @@ class Ingress implements Actor {
     if (underway === 0) this.#drained?.();
   }
 
-  #respondNow(): Micros {
-    return this.#respond.value(this.#ports.clock.now());
-  }
-
-  /** How long after the deadline the timer fires: answers under way still count, and requesters still wait. */
-  #timerLate(): Micros {
-    const respond = this.#respondNow();
-    return respond < ANSWERED_WITHIN ? respond : ANSWERED_WITHIN;
-  }
-
   #stats() {
     const report = this.#figures.report({
       at: this.#ports.clock.now(),
       held: this.#pending.size,
       bytes: this.#pending.bytes,
-      respondUs: this.#respondNow(),
+      respondUs: this.#respond.now(),
       ...this.#answers.figures,
       ...this.#versions.figures,
       pipelineInstances: this.#pipelines?.size ?? 0,

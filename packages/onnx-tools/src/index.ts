@@ -8,6 +8,7 @@ export * from "./generated-sequences.ts";
 export * as onnxGraph from "./graph-builder.ts";
 export * from "./image-tensor.ts";
 export * from "./media-kinds.ts";
+export * from "./config-shape.ts";
 export * from "./model-config.ts";
 export * from "./model-description.ts";
 export * from "./npy.ts";

@@ -23,6 +23,7 @@ export { type Schema, type SchemaForm, type Static, schema } from "./schema.ts";
 export * from "./sample-messages.ts";
 export * from "./share-messages.ts";
 export * from "./shares.ts";
+export * from "./stats-message.ts";
 export { type StoredKind, formNumberOf, stored } from "./stored.ts";
 export * from "./subjects.ts";
 export * from "./tensor.ts";

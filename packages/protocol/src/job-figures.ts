@@ -1,5 +1,5 @@
 /** Figures of background jobs in the reports of job runners, by model. */
-import type { StatsReported } from "./rare-messages.ts";
+import type { StatsReported } from "./stats-message.ts";
 
 /** `rate:<model>`, `queued:<model>`, `dead:<model>:<code>`. */
 type JobFigure = "rate" | "queued" | "dead";

@@ -7,8 +7,8 @@ import {
   ModelsWanted,
   RankerAnnounced,
   ScalingAdvised,
-  StatsReported,
 } from "./rare-messages.ts";
+import { StatsReported } from "./stats-message.ts";
 
 const AT = 1_790_000_000_000_000;
 const MODEL = { number: 3, version: "1", memoryBytes: 5_000_000 };

@@ -17,15 +17,8 @@ import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { delay } from "./candidate.ts";
 import type { ArrivalSlice, ClusterListener, ClusterOptions } from "./cluster-options.ts";
 import { Lookahead } from "./lookahead.ts";
-import type {
-  Candidate,
-  DispatchedBatch,
-  Grant,
-  ModelEffects,
-  RankEffects,
-  RefusalCause,
-  Request,
-} from "./messages.ts";
+import type { Candidate, DispatchedBatch, Grant, RankEffects, RefusalCause, Request } from "./messages.ts";
+import { ModelSink, type ModelsListener } from "./model-sink.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 import { createModelThread } from "./model-thread-state.ts";
 import {
@@ -55,7 +48,7 @@ import {
 const EPOCH = 1;
 const NO_ARRIVALS: ArrivalSlice = { requests: [], ends: new Uint32Array(0), until: ALWAYS };
 
-export class Cluster {
+export class Cluster implements ModelsListener {
   readonly models: readonly ModelThread[];
   readonly rank: RankThread;
   now: Instant = ALWAYS;
@@ -305,7 +298,6 @@ export class Cluster {
     this.#rearm(index);
   }
 
-  /** For the sinks: takes an offer. */
   offered(model: number, candidate: Candidate): void {
     if (this.#tellsAll || this.#lookahead.offers(model, candidate, this.now))
       candidateOffered(this.rank, this.now, candidate);
@@ -374,28 +366,6 @@ export class Cluster {
     this.#told[gpu] = freeAt;
     const { executor, grantSeq, gpu: id } = waiting.at(-1)!.grant;
     gpuFreed(this.rank, at, { gpu: id, executor, grantSeq, freeAt: freeAt as Instant });
-  }
-}
-
-/** Passes a model's effects to its cluster. */
-class ModelSink implements ModelEffects {
-  readonly #cluster: Cluster;
-  readonly #model: number;
-  constructor(cluster: Cluster, model: number) {
-    this.#cluster = cluster;
-    this.#model = model;
-  }
-  offer(candidate: Candidate): void {
-    this.#cluster.offered(this.#model, candidate);
-  }
-  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number, scarcity: number): void {
-    this.#cluster.answered(this.#model, grant, used, freeAt, offerSeq, scarcity);
-  }
-  dispatch(batch: DispatchedBatch): void {
-    this.#cluster.dispatched(this.#model, batch);
-  }
-  refuse(request: Request, cause: RefusalCause): void {
-    this.#cluster.refused(this.#model, request, cause);
   }
 }
 

@@ -36,6 +36,7 @@ import { isOnDuty } from "../runtime/duty.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { ExecutorTypes } from "./executor-types.ts";
 import { LiveProfiles } from "./live-profiles.ts";
+import { ModelExecutors } from "./model-executors.ts";
 import { ModelWork } from "./model-work.ts";
 import { batchSizesOf } from "../runtime/profile-plan.ts";
 import { RunTimePublisher } from "./run-time-publisher.ts";
@@ -85,6 +86,7 @@ class Profiler implements Actor {
   readonly #runtime: ActorRuntime;
   readonly #catalog: Catalog;
   readonly #placement: PlacementWatcher;
+  readonly #executors: ModelExecutors;
   readonly #works = new Map<string, ModelWork & { askedAt?: Instant }>();
   readonly #live = new Map<number, LiveProfiles>();
   readonly #types = new ExecutorTypes();
@@ -119,6 +121,7 @@ class Profiler implements Actor {
       isOnDuty: () => this.#isOnDuty,
     });
     this.#placement = new PlacementWatcher(ports.store, this.#runtime.log, () => this.#onPlacement());
+    this.#executors = new ModelExecutors(this.#runtime.registry, this.#placement);
     this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model, before) => {
         this.#onModel(model);
@@ -198,7 +201,7 @@ class Profiler implements Actor {
       return;
     }
     if (status?.state === "refused" || status?.state === "failed") {
-      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#homeOf(spec.number));
+      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#executors.homeOf(spec.number));
       return;
     }
     this.#failedIn.delete(spec.number);
@@ -213,7 +216,7 @@ class Profiler implements Actor {
     // A parked model leaves its executors, and so does what they reported of it.
     for (const name of this.#lacking.keys()) {
       const number = this.#catalog.get(name)?.spec.number;
-      if (number === undefined || this.#homeOf(number) === undefined) this.#lacking.delete(name);
+      if (number === undefined || this.#executors.homeOf(number) === undefined) this.#lacking.delete(name);
     }
     this.#retryPlaced();
   }
@@ -222,7 +225,7 @@ class Profiler implements Actor {
   #retryPlaced(): void {
     for (const { spec, status } of this.#catalog.models()) {
       if (status?.state !== "failed") continue;
-      const [before, now] = [this.#failedIn.get(spec.number), this.#homeOf(spec.number)];
+      const [before, now] = [this.#failedIn.get(spec.number), this.#executors.homeOf(spec.number)];
       this.#failedIn.set(spec.number, now);
       if (now !== undefined && now !== before && !this.#works.has(spec.name))
         this.#works.set(spec.name, new ModelWork(spec));
@@ -257,32 +260,11 @@ class Profiler implements Actor {
     if (!isOfIt || state !== "failed") return void this.#lacking.get(name)?.delete(executor);
     const lacking = this.#lacking.get(name) ?? new Map<ActorKey, string>();
     this.#lacking.set(name, lacking.set(executor, reason));
-    const executors = this.#executorsOf(number);
+    const executors = this.#executors.of(number);
     // An executor that is to take the model over, and can't, proves nothing about those that have it.
     if (executors.length === 0 || executors.some((key) => !lacking.has(key)) || !this.#isOnDuty) return;
     this.#lacking.delete(name);
     this.#publish({ ...status, state: "failed", reason });
-  }
-
-  /** The living executors of the model's sub-cluster, all of which must load it before it is ready. */
-  #executorsOf(modelNumber: number): ActorKey[] {
-    return [...this.#runtime.registry.ofRole("executor")]
-      .map(({ key }) => key)
-      .filter((executor) => this.#isOf(modelNumber, executor));
-  }
-  /** Whether an executor counts for a model. One that has not been heard yet counts while there is no placement. */
-  #isOf(modelNumber: number, executor: ActorKey): boolean {
-    const subCluster = this.#homeOf(modelNumber);
-    const gpus = this.#runtime.registry.get(executor)?.gpus;
-    if (gpus === undefined) return this.#placement.placement === undefined;
-    // An executor that is about to join the sub-cluster comes with all ready models loaded.
-    const isHere = subCluster !== undefined && gpus.some((gpu) => gpu.subCluster === subCluster);
-    return isHere && this.#placement.subClusterOfExecutor(gpus.map(({ gpu }) => gpu)) !== undefined;
-  }
-
-  /** Sub-cluster whose executors have the model, or load it after it was parked; undefined: none. */
-  #homeOf(modelNumber: number): string | undefined {
-    return this.#placement.subClusterOf(modelNumber) ?? this.#placement.nextOf(modelNumber);
   }
 
   /** Takes from an inventory the loaded models whose `ModelReported` was lost. */
@@ -328,8 +310,8 @@ class Profiler implements Actor {
   /** Advances a model from loading to measuring to the verdict, whenever something is new. */
   #advance(work: ModelWork & { askedAt?: Instant }): void {
     if (!this.#isOnDuty) return;
-    const executors = this.#executorsOf(work.spec.number);
-    const failure = work.failureOf((executor) => this.#isOf(work.spec.number, executor));
+    const executors = this.#executors.of(work.spec.number);
+    const failure = work.failureOf((executor) => this.#executors.includes(work.spec.number, executor));
     if (failure !== "") return this.#publish(work.status("failed", failure));
     if (executors.length === 0 || executors.some((executor) => !work.reports.has(executor))) return;
     const { overhead, quantile, gpusMax } = this.#config;
