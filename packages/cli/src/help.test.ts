@@ -55,6 +55,17 @@ test("who mistypes a command or an option is told the nearest one, with exit cod
   }
 });
 
+test("with --json a mistake is told in JSON on stdout, with exit code 2", () => {
+  for (const [args, text] of [
+    [["status", "--bogus", "--json"], "unknown option '--bogus'"],
+    [["infer", "--json"], "missing required argument 'model'"],
+    [["infer", "mlp", "--seed", "x", "--json"], "--seed x: a whole number from 0 to 4294967295"],
+  ] as const) {
+    const { status, stdout } = tutti(...args);
+    expect([status, JSON.parse(stdout)]).toEqual([2, { error: text, code: "TUTTI_COMMAND", retryable: false }]);
+  }
+});
+
 test("nothing that goes to a file or a pipe has colours in it", () => {
   for (const args of [["--help"], ["doctor", "--help"], ["statsu"], ["models", "--nats", "nats://127.0.0.1:1"]]) {
     const { stdout, stderr } = tutti(...args);

@@ -1,16 +1,19 @@
 /** The `tutti` command. */
-import { EXIT, report } from "@tutti/admin";
+import { EXIT, report, usageError } from "@tutti/admin";
 import { createProgram } from "./program.ts";
 import { withCurrentNames } from "@tutti/host";
 
 async function main(argv: readonly string[]): Promise<void> {
   const program = createProgram();
+  const isJson = argv.includes("--json");
   try {
     await program.parseAsync(withCurrentNames(withoutVersionFlag(argv)), { from: "user" });
   } catch (error) {
     // commander has already printed its own errors (and help); they count as wrong usage.
-    if (isUsage(error)) process.exitCode = error.exitCode === 0 ? 0 : 2;
-    else report(error, argv.includes("--json"));
+    if (!isUsage(error)) report(error, isJson);
+    else if (error.exitCode === 0) process.exitCode = EXIT.ok;
+    else if (isJson) report(usageError(error.message.replace(/^error: /, "")), true);
+    else process.exitCode = EXIT.usage;
   }
 }
 
@@ -18,7 +21,7 @@ async function main(argv: readonly string[]): Promise<void> {
 const withoutVersionFlag = ([first, ...rest]: readonly string[]): string[] =>
   first === undefined ? [] : [first === "--version" || first === "-V" ? "version" : first, ...rest];
 
-const isUsage = (error: unknown): error is { readonly exitCode: number } =>
+const isUsage = (error: unknown): error is Error & { readonly exitCode: number } =>
   error instanceof Error && "code" in error && String(error.code).startsWith("commander.");
 
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {

@@ -47,6 +47,11 @@ test("keys are listed without what could be used, and one that is revoked is gon
   expect(() => revokeKey(shop!.id, { dir })).toThrow(/there is no key/);
 });
 
+test("a folder without keys says that it has none", () => {
+  listKeys({ dir });
+  expect(said).toBe("no keys\n");
+});
+
 test("quotas are set and taken away, of one application and of all others", () => {
   addKey("shop", { dir });
   setQuota("shop", { dir, rate: "200", bytes: "64MB" });

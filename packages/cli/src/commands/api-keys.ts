@@ -44,7 +44,7 @@ export function listKeys(options: AuthOptions): void {
   const rows = keys.map(({ id, app, isAdmin, createdAt, expiresAt }) => [
     ...[id, app, isAdmin ? "admin" : "", day(createdAt), day(expiresAt)],
   ]);
-  const table = renderTable(["key", "application", "", "made", "ends"], rows);
+  const table = rows.length === 0 ? "no keys" : renderTable(["key", "application", "", "made", "ends"], rows);
   const limits = Object.entries(quotas).map(([app, quota]) => `quota of ${app}: ${quotaText(quota)}`);
   say(options, { keys: listed, quotas }, [table, ...limits].join("\n"));
 }

@@ -18,7 +18,7 @@ import { progressNote, renderBench } from "../bench/bench-text.ts";
 import { type MixEntry, mixOfTrace, readMix } from "../bench/mix.ts";
 import { EXIT, usageError } from "@tutti/admin";
 import { type ClusterOptions } from "@tutti/admin/cluster";
-import { typedCommand, writePage } from "../simulate/page-file.ts";
+import { checkOutput, typedCommand, writeOutput } from "../present/output-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { amount, whole } from "@tutti/sim-report/scenarios";
 import { readTrace } from "@tutti/sim-report/trace";
@@ -55,6 +55,7 @@ const RATES_MAX = 100;
 export async function bench(model: string | undefined, options: BenchCommandOptions): Promise<void> {
   const load = await loadOf(model, options);
   const plan = planOf(options, load);
+  checkOutput(options.html);
   const startedAt = new Date().toISOString();
   const destination = await destinationOf(load.mix, options);
   const stop = new StopSignal(() => process.exit(EXIT.failed));
@@ -102,7 +103,7 @@ export async function bench(model: string | undefined, options: BenchCommandOpti
 
 function conclude(report: BenchReport, { json, html }: BenchCommandOptions): void {
   process.stdout.write(`${json === true ? JSON.stringify(report) : renderBench(report)}\n`);
-  if (html !== undefined) writePage(html, benchPage(report));
+  if (html !== undefined) writeOutput(html, benchPage(report));
   process.exitCode = report.wasBottleneck || report.interrupted ? EXIT.failed : EXIT.ok;
 }
 

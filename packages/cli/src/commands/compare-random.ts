@@ -1,7 +1,7 @@
 import { type ComparedMix, compareMix, policyNamed, randomMix, randomMixOfParts } from "@tutti/simulator";
 import { renderTable, usageError } from "@tutti/admin";
 import { whole } from "@tutti/sim-report/scenarios";
-import { typedCommand, writePage } from "../simulate/page-file.ts";
+import { checkOutput, typedCommand, writeOutput } from "../present/output-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { Sweep } from "../simulate/sweep.ts";
 
@@ -35,6 +35,7 @@ export async function compareRandom(path: string | undefined, options: CompareRa
     ),
   ];
   for (const rival of rivals) checkRival(rival);
+  checkOutput(options.html);
   await using sweep = new Sweep();
   const progress = new Progress();
   let done = 0;
@@ -56,7 +57,7 @@ export async function compareRandom(path: string | undefined, options: CompareRa
   judged.sort((a, b) => a.seed - b.seed);
   if (options.html !== undefined) {
     const { mixesPage } = await import("@tutti/sim-report");
-    writePage(options.html, mixesPage({ mixes: judged, rivals, source: typedCommand() }));
+    writeOutput(options.html, mixesPage({ mixes: judged, rivals, source: typedCommand() }));
   }
   process.stdout.write(options.json === true ? `${JSON.stringify(judged)}\n` : textOf(judged));
 }

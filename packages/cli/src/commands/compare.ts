@@ -3,7 +3,7 @@ import { type Scenario, type SimulationResult, simulate } from "@tutti/simulator
 import { usageError } from "@tutti/admin";
 import { findGoodput } from "../simulate/goodput-search.ts";
 import { allOf } from "../simulate/listeners.ts";
-import { typedCommand, writePage } from "../simulate/page-file.ts";
+import { checkOutput, typedCommand, writeOutput } from "../present/output-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { type ComparedRun, renderComparison, settingOf } from "../simulate/result-text.ts";
 import { RunProgress } from "../simulate/run-progress.ts";
@@ -34,6 +34,7 @@ export async function compare(path: string | undefined, options: CompareOptions)
   for (const policy of policies) checkPolicy(policy);
   const given = await scenarioFrom(path, options, { policy: policies[0] });
   for (const policy of policies) checkFit(given, policy);
+  checkOutput(options.html);
   const scenarios = policies.map((policy): Scenario => ({ ...given, policy }));
   await using sweep = new Sweep();
   const runs = options.html === undefined ? await runOn(sweep, scenarios) : await runRecorded(scenarios);
@@ -47,7 +48,7 @@ export async function compare(path: string | undefined, options: CompareOptions)
   if (options.html !== undefined) {
     const { comparisonPage } = await import("@tutti/sim-report");
     const entries = compared.map((run, i) => ({ ...runs[i]!, ...run }));
-    writePage(options.html, comparisonPage({ scenario: given, entries, source: typedCommand() }));
+    writeOutput(options.html, comparisonPage({ scenario: given, entries, source: typedCommand() }));
   }
   process.stdout.write(options.json === true ? asJson(compared) : asText(given, compared));
 }

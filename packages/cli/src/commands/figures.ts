@@ -11,7 +11,7 @@ import {
 } from "@tutti/sim-report/figures";
 import type { Scenario } from "@tutti/simulator";
 import { makeNamedFolder, usageError } from "@tutti/admin";
-import { typedCommand } from "../simulate/page-file.ts";
+import { typedCommand } from "../present/output-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { readScenario, whole } from "@tutti/sim-report/scenarios";
 import { StoredMixes } from "../simulate/stored-mixes.ts";

@@ -4,6 +4,7 @@ import { initialState } from "@tutti/onnx-tools";
 import { type ErrorCode, type ModelSpec, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
 import { CommandError, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
+import { whole } from "@tutti/sim-report/scenarios";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
 import { type Meaning, meaningOf, outputsAsJson, renderOutputs } from "../present/output-text.ts";
 import { linesMeaning, readPipelineInput } from "../present/pipeline-file.ts";
@@ -29,6 +30,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   const size = options.size === undefined ? undefined : Number(options.size);
   if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
     throw usageError(`--size ${options.size}: a number above zero and up to ${SIZE_HINT_MAX}`);
+  const seed = whole("--seed", options.seed, { min: 0, max: 0xffff_ffff });
   // The operator's credentials: an application's may not list models.
   const named = { name: "tutti-infer", inboxPrefix: `_INBOX.${options.app}`, isForApps: true };
   await withCluster({ ...options, ...named }, async (nats) => {
@@ -44,7 +46,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
           ...(options.outputs !== undefined && { outputs: options.outputs.split(",") }),
         });
       if (spec === undefined) await pipeline(model, options, ask);
-      else await served(spec, options, ask);
+      else await served(spec, { ...options, seed }, ask);
     } finally {
       client.close();
     }
@@ -53,12 +55,16 @@ export async function infer(model: string, options: InferCommandOptions): Promis
 
 type Ask = (inputs: Inputs) => Promise<InferResult>;
 
-async function served(spec: ModelSpec, options: InferCommandOptions, ask: Ask): Promise<void> {
+async function served(
+  spec: ModelSpec,
+  options: Pick<InferCommandOptions, "input" | "json"> & { readonly seed: number },
+  ask: Ask,
+): Promise<void> {
   const { name, version } = spec;
   const json = options.json === true;
   const input: ReadInput =
     options.input === undefined
-      ? { kind: "one", inputs: randomInputs(spec, Number(options.seed)) }
+      ? { kind: "one", inputs: randomInputs(spec, options.seed) }
       : await readInput(options.input, spec);
   if (input.kind === "frames") return frames(spec, input, ask, json);
   const answer = await timed(() => ask(input.inputs));

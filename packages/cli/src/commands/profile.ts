@@ -3,7 +3,7 @@ import { CommandError, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import type { InterferenceFlags } from "../interference/command.ts";
 import { renderRunTimes } from "@tutti/admin/model-tables";
-import { typedCommand, writePage } from "../simulate/page-file.ts";
+import { typedCommand, writeOutput } from "../present/output-file.ts";
 
 export interface ProfileOptions extends ClusterOptions {
   readonly json?: boolean;
@@ -44,7 +44,7 @@ export function profile(name: string, options: ProfileOptions): Promise<void> {
     }
     if (options.html !== undefined) {
       const { runTimesPage } = await import("./run-times-page.ts");
-      writePage(options.html, runTimesPage(spec, times, typedCommand()));
+      writeOutput(options.html, runTimesPage(spec, times, typedCommand()));
     }
     process.stdout.write(`${options.json === true ? JSON.stringify(times) : renderRunTimes(spec, times)}\n`);
   });

@@ -56,3 +56,10 @@ test("standstills don't overlap where the last one outlasts the recording", asyn
   ]);
   expect((await readNoise(file(noiseLines(recording)), "machine")).stalls).toMatchObject({ stalls: recording.stalls });
 });
+
+test("a file that can't be written is refused before the machine is kept busy, without a stack", () => {
+  const path = join(folder, "absent", "noise.jsonl");
+  const begin = performance.now();
+  expect(() => recordNoise(path, { seconds: "3600" })).toThrow(`${path} can't be written (ENOENT)`);
+  expect(performance.now() - begin).toBeLessThan(5_000);
+});

@@ -1,6 +1,6 @@
-import { writeFileSync } from "node:fs";
 import { type Micros, micros } from "@tutti/units";
 import { type NoiseRecording, whole, noiseLines } from "@tutti/sim-report/scenarios";
+import { checkOutput, writeOutput } from "../present/output-file.ts";
 
 export interface RecordNoiseOptions {
   readonly seconds: string;
@@ -19,8 +19,9 @@ const EVERY = micros(5_000);
  */
 export function recordNoise(path: string, options: RecordNoiseOptions): void {
   const seconds = whole("--seconds", options.seconds, { min: 1, max: 3_600 });
+  checkOutput(path);
   const recording = listen(seconds);
-  writeFileSync(path, `${noiseLines(recording).join("\n")}\n`);
+  writeOutput(path, `${noiseLines(recording).join("\n")}\n`);
   const { stalls, factors } = recording;
   const stalled = stalls.reduce((sum, { length }) => sum + length, 0);
   const share = ((100 * stalled) / (seconds * 1e6)).toFixed(2);

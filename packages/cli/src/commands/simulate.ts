@@ -9,7 +9,7 @@ import {
 import { CommandError } from "@tutti/admin";
 import { type ScenarioFlags, LineFile, scenarioFrom, whole } from "@tutti/sim-report/scenarios";
 import { allOf } from "../simulate/listeners.ts";
-import { typedCommand, writePage } from "../simulate/page-file.ts";
+import { checkOutput, typedCommand, writeOutput } from "../present/output-file.ts";
 import { renderResult } from "../simulate/result-text.ts";
 import { RunProgress } from "../simulate/run-progress.ts";
 
@@ -27,13 +27,14 @@ export async function simulate(path: string, options: SimulateOptions): Promise<
   const scenario = await scenarioFrom(path, options, { policy: options.policy });
   const teller = asked === undefined ? undefined : new StoryTeller(decisionHeader(scenario), asked);
   const log = options.log === undefined ? undefined : new LineFile(options.log);
+  checkOutput(options.html);
   const page = options.html === undefined ? undefined : await pageOf(scenario);
   const progress = RunProgress.of(scenario);
   const listener = allOf([progress, page?.recorder, decisionListener(scenario, log, teller)]);
   const result = runScenario(scenario, listener === undefined ? {} : { listener });
   progress?.end();
   log?.close();
-  if (options.html !== undefined && page !== undefined) writePage(options.html, page.render(result));
+  if (options.html !== undefined && page !== undefined) writeOutput(options.html, page.render(result));
   if (teller === undefined) {
     process.stdout.write(`${options.json === true ? JSON.stringify(result) : renderResult(scenario, result)}\n`);
     return;

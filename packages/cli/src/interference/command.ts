@@ -2,7 +2,6 @@
  * `tutti profile --interference`: measures how models slow one another on two parts of one accelerator. It needs no
  * cluster.
  */
-import { writeFileSync } from "node:fs";
 import { WHOLE } from "@tutti/planning";
 import { parseBytes } from "@tutti/units";
 import { usageError } from "@tutti/admin";
@@ -10,7 +9,7 @@ import { readFractionsInput } from "../plan/fractions-input.ts";
 import { PROVIDERS } from "@tutti/host/role";
 import { oneOf } from "@tutti/host";
 import { thisMachine } from "@tutti/host/parts";
-import { typedCommand } from "../simulate/page-file.ts";
+import { checkOutput, typedCommand, writeOutput } from "../present/output-file.ts";
 import { readModelSources } from "@tutti/host/up";
 import { emulatedBench } from "./emulated-bench.ts";
 import { interferenceFile, interferenceJson, interferenceText } from "./interference-file.ts";
@@ -37,13 +36,14 @@ export interface InterferenceFlags {
 export async function profileInterference(flags: InterferenceFlags): Promise<void> {
   const seed = numberOf("seed", flags.seed ?? "1", { min: 0, max: 2 ** 31 });
   const pairs = numberOf("pairs", flags.pairs ?? "60", { min: PAIRS_LEAST, max: 10_000 });
+  checkOutput(flags.out);
   const bench = await (flags.emulate === undefined ? realBench(flags) : emulated(flags, flags.emulate, seed));
   try {
     const onProgress = (done: number, of: number, text: string): void => {
       if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K[${done}/${of}] ${text}${done === of ? "\n" : ""}`);
     };
     const result = await measureInterference(bench, { pairs, seed, onProgress });
-    if (flags.out !== undefined) writeFileSync(flags.out, interferenceFile(result, typedCommand()));
+    if (flags.out !== undefined) writeOutput(flags.out, interferenceFile(result, typedCommand()));
     process.stdout.write(
       flags.json === true ? `${JSON.stringify(interferenceJson(result))}\n` : `${interferenceText(result)}\n`,
     );

@@ -5,7 +5,7 @@
 import type { PlanPage } from "./plan-page.ts";
 import { renderPlanPage } from "./plan-page.ts";
 import { EXIT } from "@tutti/admin";
-import { typedCommand, writePage } from "../simulate/page-file.ts";
+import { typedCommand, writeOutput } from "../present/output-file.ts";
 import type { PlanFlags } from "./plan-file.ts";
 
 export interface Planned {
@@ -17,7 +17,7 @@ export interface Planned {
 
 export function deliver(flags: PlanFlags, { result, text, explain, page }: Planned): void {
   const reasons = flags.explain === true || flags.html !== undefined ? explain() : [];
-  if (flags.html !== undefined) writePage(flags.html, renderPlanPage(page(), reasons, typedCommand()));
+  if (flags.html !== undefined) writeOutput(flags.html, renderPlanPage(page(), reasons, typedCommand()));
   if (flags.json === true) {
     const told = flags.explain === true ? { ...result, explanation: reasons } : result;
     process.stdout.write(`${JSON.stringify(told)}\n`);

@@ -40,7 +40,7 @@ test("a policy with a waiting time carries it, and anything else is named with w
 });
 
 test("a flag of another role is refused with the flags that this one has", () => {
-  expect(() => parseRoleOptions("ranker", ["--gpus", "0"], {})).toThrow(/A ranker takes:[^]*--cluster/);
+  expect(() => parseRoleOptions("ranker", ["--gpus", "0"], {})).toThrow(/`tutti run ranker` takes:[^]*--cluster/);
 });
 
 test("values that make no sense are refused by the name of their flag", () => {

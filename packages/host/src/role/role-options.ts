@@ -278,6 +278,8 @@ export function parseRoleFlags(
     });
     return new Map(Object.entries(values).map(([name, value]) => [name, String(value)]));
   } catch (error) {
-    throw usageError(`${(error as Error).message}\nA ${[roles].flat().join(",")} takes:\n${roleHelp(roles)}`);
+    throw usageError(
+      `${(error as Error).message}\n\`tutti run ${[roles].flat().join(",")}\` takes:\n${roleHelp(roles)}`,
+    );
   }
 }
