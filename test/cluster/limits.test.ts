@@ -6,6 +6,7 @@ import {
   COST_STEPS_MAX,
   HEADER,
   HEADER_BYTES_MAX,
+  ID_LENGTH_MAX,
   NAME_LENGTH_MAX,
   RANK_MAX,
   REQUEST_BYTES_MAX,
@@ -55,6 +56,11 @@ function serving(options: VirtualClusterOptions = {}) {
 
 const json = (tensor: object): Ask => ({
   payload: toJson({ inputs: [tensor] }),
+  headers: { [HEADER.contentType]: CONTENT.json },
+});
+
+const withId = (id: string): Ask => ({
+  payload: toJson({ id, inputs: [{ name: "y", datatype: "FP32", shape: [1, 1], data: [1] }] }),
   headers: { [HEADER.contentType]: CONTENT.json },
 });
 
@@ -122,6 +128,12 @@ const LIMITS: readonly { readonly limit: string; readonly code: string; readonly
     code: "TUTTI_INVALID_INPUT",
     at: json({ name: "n".repeat(TENSOR_NAME_BYTES_MAX), datatype: "FP32", shape: [1], data: [1] }),
     beyond: json({ name: "n".repeat(TENSOR_NAME_BYTES_MAX + 1), datatype: "FP32", shape: [1], data: [1] }),
+  },
+  {
+    limit: "ID_LENGTH_MAX",
+    code: "TUTTI_INVALID_INPUT",
+    at: withId("i".repeat(ID_LENGTH_MAX)),
+    beyond: withId("i".repeat(ID_LENGTH_MAX + 1)),
   },
   {
     limit: "REQUEST_BYTES_MAX",

@@ -82,3 +82,12 @@ test("what is held is what a Map would hold, whatever comes, goes and gets anoth
     { numRuns: 50 },
   );
 });
+
+test("a row that is part of a larger message counts with all the memory that it keeps", () => {
+  const pending = new PendingRequests(limits);
+  const one = pendingRequest({ appId: 1, row: new Uint8Array(new ArrayBuffer(60), 20, 31) });
+  pending.add(one, instant(1));
+  expect([pending.bytes, pending.limitReached(1, 41)]).toEqual([60, "bytesMax"]);
+  pending.remove(one);
+  expect([pending.bytes, pending.limitReached(1, 100)]).toEqual([0, undefined]);
+});

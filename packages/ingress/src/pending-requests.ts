@@ -15,6 +15,9 @@ const ROOM = 1_024;
 /** Fixed first part of the index keys: all sequences are of this ingress. */
 const SELF = 0;
 
+/** Bytes that a held row keeps in memory: it may be a view of the message that it came in (fillRow). */
+export const memoryOf = (row: Uint8Array): number => row.buffer.byteLength;
+
 /**
  * The accepted requests of one ingress by sequence, and by the time of their timers. Bounded in number and in bytes
  * (T7).
@@ -97,7 +100,7 @@ export class PendingRequests {
     this.#index.put(SELF, held.seq, held.slot);
     this.#size++;
     this.#timers.set(held.slot, timerAt);
-    this.reserve(held.account, held.row.byteLength);
+    this.reserve(held.account, memoryOf(held.row));
   }
 
   remove(held: PendingRequest): void {
@@ -107,7 +110,7 @@ export class PendingRequests {
     this.#bySlot[held.slot] = undefined;
     this.#freeSlots.push(held.slot);
     this.#timers.remove(held.slot);
-    this.release(held.account, held.row.byteLength);
+    this.release(held.account, memoryOf(held.row));
   }
 
   /** Gives a request a new number. Messages that still name the old one find nothing. */

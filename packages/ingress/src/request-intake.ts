@@ -18,7 +18,7 @@ import { checkFeasible, checkNames, checkRoom, checkSize, checkWanted, readSubje
 import type { Answers } from "./answers.ts";
 import { type CancellationHandler, cancelledError } from "./cancellation-handler.ts";
 import { PendingRequest } from "./pending-request.ts";
-import type { PendingRequests } from "./pending-requests.ts";
+import { type PendingRequests, memoryOf } from "./pending-requests.ts";
 import { holdNoLonger, leavingError } from "./job-admission.ts";
 import { type ColdStarts, parkedError } from "./cold-starts.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
@@ -199,7 +199,7 @@ export class RequestIntake {
       request.wanted = checkWanted(decoded.wanted ?? request.wanted, model);
       const refusal = model.spec.buckets.length > 1 && !request.isJob ? this.#overShare(request, bucket) : undefined;
       if (refusal !== undefined) return this.#shed(refusal, request);
-      checkRoom(pending, request, row.byteLength);
+      checkRoom(pending, request, memoryOf(row));
       const thread = threadOf(model.spec, bucket);
       request.thread = request.isJob ? jobThreadOf(thread) : thread;
       request.publisherId = id;

@@ -17,6 +17,8 @@ export const REPLY_BYTES_MAX = 512;
 export const TENSORS_MAX = 64;
 /** Bytes of a tensor's name: models name theirs freely (`onnx::Conv_123`), so longer than our own names. */
 export const TENSOR_NAME_BYTES_MAX = 256;
+/** Characters of the id in a request's body, which its answer repeats. */
+export const ID_LENGTH_MAX = 256;
 export const RANK_MAX = 8;
 /** Largest size of one axis of a tensor. */
 export const AXIS_SIZE_MAX = 2 ** 31;

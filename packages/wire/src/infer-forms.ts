@@ -5,6 +5,7 @@
  */
 import {
   CONTENT,
+  ID_LENGTH_MAX,
   type InferAnswer,
   type InferRequest,
   RANK_MAX,
@@ -54,7 +55,8 @@ export function decodeRequest(form: Form, payload: Uint8Array): InferRequest {
   const inputs = checkTotal(readTensors(form, body["inputs"], "inputs"));
   const outputs = body["outputs"];
   const { id, parameters } = body;
-  if (id !== undefined && id !== null && typeof id !== "string") throw invalid("id must be a string");
+  if (id !== undefined && id !== null && (typeof id !== "string" || id.length > ID_LENGTH_MAX))
+    throw invalid(`id must be a string of at most ${ID_LENGTH_MAX} characters (ID_LENGTH_MAX)`);
   if (parameters !== undefined && parameters !== null && !isMap(parameters))
     throw invalid("parameters must be an object");
   return {

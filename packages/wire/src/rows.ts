@@ -46,7 +46,7 @@ export function fillRow(spec: ModelSpec, request: InferRequest, isOwned = false)
   const only = isOwned && tensors.length === 1 && spec.variant === undefined ? tensors[0]!.data : undefined;
   // No lengths before it, nothing to pad, no other input.
   if (only?.byteLength === layout.byteLength && lengths.length === 0) {
-    // A small part of a large message would hold all of it, and only its own length counts against limits.
+    // A small part of a large message would hold all of it.
     if (2 * only.byteLength >= only.buffer.byteLength) return { bucket, units: 0, row: only };
   }
   const row = new Uint8Array(layout.byteLength);

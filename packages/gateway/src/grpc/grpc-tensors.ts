@@ -1,10 +1,9 @@
 /** Tensors in the protocol's gRPC messages: raw bytes beside the inputs, or typed contents within them. */
-import { TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, elementCount } from "@tutti/protocol";
+import { ID_LENGTH_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, elementCount } from "@tutti/protocol";
 import { bytesFromValues } from "@tutti/wire";
 import { type OutputTensor, packElements } from "../oip/bytes-elements.ts";
 import { type GivenTensor, type GivenType, type RegionSlice, sizeOf } from "../oip/given-tensors.ts";
 import {
-  ID_LENGTH_MAX,
   PARAMETERS_MAX,
   type Parameters,
   type WantedOutput,

@@ -2,12 +2,13 @@
 import {
   DATA_TYPES,
   ERROR_STATUS,
+  ID_LENGTH_MAX,
   NAME_LENGTH_MAX,
   RANK_MAX,
   TENSORS_MAX,
   TENSOR_NAME_BYTES_MAX,
 } from "@tutti/protocol";
-import { ID_LENGTH_MAX, PARAMETERS_MAX } from "../oip/infer-head.ts";
+import { PARAMETERS_MAX } from "../oip/infer-head.ts";
 
 export type Schema = Readonly<Record<string, unknown>>;
 export const text: Schema = { type: "string" };

@@ -2,7 +2,7 @@
  * The JSON part of an inference request. It is all of the body, or, with the binary tensor extension, the part before
  * the raw tensors. Pure, so that a worker thread can read long ones.
  */
-import { RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
+import { ID_LENGTH_MAX, RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
 import { type GivenTensor, type GivenType, type RegionSlice, isWhole, noStrings, sizeOf } from "./given-tensors.ts";
 
@@ -36,8 +36,6 @@ export interface InferHead {
   readonly parameters: Parameters;
 }
 
-/** Largest length of the request's id, which is returned. */
-export const ID_LENGTH_MAX = 256;
 export const PARAMETERS_MAX = 64;
 
 /** @throws {TuttiError} INVALID_INPUT naming the problem and its place */
@@ -46,7 +44,7 @@ export function readInferHead(json: Uint8Array): InferHead {
   if (!isMap(body)) throw invalid("the body must be a JSON object with inputs");
   const { id, inputs, outputs } = body;
   if (id !== undefined && id !== null && (typeof id !== "string" || id.length > ID_LENGTH_MAX))
-    throw invalid(`id must be a string of at most ${ID_LENGTH_MAX} characters`);
+    throw invalid(`id must be a string of at most ${ID_LENGTH_MAX} characters (ID_LENGTH_MAX)`);
   if (!Array.isArray(inputs) || inputs.length > TENSORS_MAX)
     throw invalid(`inputs must be a list of at most ${TENSORS_MAX} tensors (TENSORS_MAX)`);
   return {

@@ -1,7 +1,16 @@
 /** Terms of a request beside its tensors, such as its application and its SLO. */
-import { type CostOffset, HEADER, SIZE_HINT_MAX, SLO_US_MAX, TuttiError, isName, parseCosts } from "@tutti/protocol";
+import {
+  type CostOffset,
+  HEADER,
+  ID_LENGTH_MAX,
+  SIZE_HINT_MAX,
+  SLO_US_MAX,
+  TuttiError,
+  isName,
+  parseCosts,
+} from "@tutti/protocol";
 import { type Micros, micros, parseDuration } from "@tutti/units";
-import { ID_LENGTH_MAX, type Parameters, flagOf } from "./infer-head.ts";
+import { type Parameters, flagOf } from "./infer-head.ts";
 
 export interface RequestTerms {
   readonly app: string;
