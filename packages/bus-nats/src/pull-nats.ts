@@ -267,7 +267,8 @@ const startTimeout: StartTimer = (delayMs, run) => {
 
 /**
  * Uses `near` for an ingress that it reaches without a server, and the other client for all others. Over plain TCP rows
- * are read straight into place, so they are always pulled there: what is small comes with its batch.
+ * are read straight into place, so `far` pulls them, and takes the link itself until TCP is connected (fallbackClient):
+ * what is small comes with its batch.
  */
 export function nearFirst(
   near: NatsDataClient,

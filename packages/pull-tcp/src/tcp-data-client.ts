@@ -79,6 +79,17 @@ export class TcpDataClient implements DirectClient {
     this.#send(this.#connectionTo(peer), results);
   }
 
+  isConnected({ key, address }: DataPeer): boolean {
+    const connection = this.#connections.get(key);
+    return connection?.isWelcome === true && (address === undefined || connection.leadsTo(address));
+  }
+
+  connect(peer: DataPeer, done: (isUp: boolean) => void): void {
+    const connection = this.#connectionTo(peer);
+    if (connection === undefined) queueMicrotask(() => done(false));
+    else connection.whenSettled(done);
+  }
+
   tryPush(peer: DataPeer, results: ResultBatch): boolean {
     const connection = this.#connections.get(peer.key);
     if (connection?.isWelcome !== true) return false;
@@ -98,7 +109,7 @@ export class TcpDataClient implements DirectClient {
     if (address === undefined || this.pulls.isClosed) return known;
     // With an authority nothing goes in plain text, whatever a heartbeat claims.
     if (!address.tls && this.options.ca !== undefined) return undefined;
-    if (known !== undefined && known.address.port === address.port && known.address.host === address.host) return known;
+    if (known?.leadsTo(address) === true) return known;
     const connection = new IngressConnection(this, key, address);
     this.#connections.set(key, connection);
     this.figures.connects++;
@@ -144,6 +155,8 @@ class IngressConnection {
   readonly #helloTimer: NodeJS.Timeout;
   #isWelcome = false;
   #isGone = false;
+  /** Wait for the welcome, or for the end. */
+  #waiting: ((isUp: boolean) => void)[] = [];
   #usedAt = performance.now();
   /** When the first pull since #heardAt was sent. */
   #waitingSince = 0;
@@ -184,6 +197,19 @@ class IngressConnection {
     return this.#isWelcome && !this.#isGone;
   }
 
+  leadsTo({ host, port }: DataAddress): boolean {
+    return this.address.host === host && this.address.port === port;
+  }
+
+  whenSettled(done: (isUp: boolean) => void): void {
+    if (this.#isWelcome || this.#isGone) queueMicrotask(() => done(this.isWelcome));
+    else this.#waiting.push(done);
+  }
+
+  #settle(): void {
+    for (const done of this.#waiting.splice(0)) done(this.isWelcome);
+  }
+
   #onRead(): void {
     this.#heardAt = performance.now();
   }
@@ -197,6 +223,7 @@ class IngressConnection {
     else {
       this.#isWelcome = true;
       clearTimeout(this.#helloTimer);
+      this.#settle();
     }
     return !this.#isGone;
   };
@@ -255,5 +282,6 @@ class IngressConnection {
     this.#isGone = true;
     clearTimeout(this.#helloTimer);
     this.#client.onGone(this, failure);
+    this.#settle();
   }
 }

@@ -15,6 +15,7 @@ class Scripted implements DirectClient {
   readonly name: string;
   answer: PullOutcome = items;
   connected = true;
+  connectDone: (isUp: boolean) => void = () => expect.unreachable();
   before: () => void = () => {};
   constructor(name: string, log: string[]) {
     this.name = name;
@@ -24,6 +25,16 @@ class Scripted implements DirectClient {
     this.log.push(`${this.name} pull ${timeoutMs}`);
     this.before();
     done(this.answer);
+  }
+  isConnected(): boolean {
+    return this.connected;
+  }
+  connect(_peer: DataPeer, done: (isUp: boolean) => void): void {
+    this.log.push(`${this.name} connect`);
+    this.connectDone = (isUp) => {
+      this.connected = isUp;
+      done(isUp);
+    };
   }
   push(): void {
     this.log.push(`${this.name} push`);
@@ -66,12 +77,12 @@ test("a peer is asked directly while that works, whatever it answers", () => {
   }
 });
 
-test("an unreachable peer is asked the other way at once, with the time that is left", () => {
+test("a pull whose connection breaks is sent the other way at once, with the time that is left", () => {
   const { direct, time, ask, said, outcomes } = pair();
   direct.answer = { failure: "unreachable" };
   direct.before = () => (time.now += 20);
   ask();
-  expect(said()).toEqual(["direct pull 50", "1 now relayed", "relayed pull 30"]);
+  expect(said()).toEqual(["direct pull 50", "relayed pull 30"]);
   expect(outcomes).toEqual([items]);
 });
 
@@ -80,33 +91,55 @@ test("no time left is a timeout", () => {
   direct.answer = { failure: "unreachable" };
   direct.before = () => (time.now += 60);
   ask();
-  expect([said(), outcomes]).toEqual([["direct pull 50", "1 now relayed"], [{ failure: "timeout" }]]);
+  expect([said(), outcomes]).toEqual([["direct pull 50"], [{ failure: "timeout" }]]);
 });
 
-test("the direct way is tried again after a while, by one pull at a time, and kept once it works", () => {
+test("no pull waits for a connection: until one is up all go the other way", () => {
+  const { direct, ask, said, outcomes } = pair();
+  direct.connected = false;
+  ask();
+  ask();
+  expect(said()).toEqual(["direct connect", "relayed pull 50", "relayed pull 50"]);
+  direct.connectDone(true);
+  ask();
+  expect([said(), outcomes]).toEqual([["direct pull 50"], [items, items, items]]);
+});
+
+test("a port that doesn't answer is tried again after pauses that grow, and left alone meanwhile", () => {
   const { direct, time, ask, said } = pair();
-  direct.answer = { failure: "unreachable" };
-  ask();
-  said();
-  time.now = 900;
-  ask();
-  expect(said()).toEqual(["relayed pull 50"]);
-  time.now = 1_000;
-  direct.before = () => {
-    direct.before = () => {};
-    ask(); // while the first one tries
+  direct.connected = false;
+  const failsAt = (now: number): void => {
+    time.now = now;
+    ask();
+    expect(said()).toEqual(["direct connect", "relayed pull 50"]);
+    direct.connectDone(false);
   };
+  const isLeftAloneAt = (now: number): void => {
+    time.now = now;
+    ask();
+    expect(said()).toEqual(["relayed pull 50"]);
+  };
+  failsAt(0);
+  expect(said()).toEqual(["1 now relayed"]);
+  isLeftAloneAt(999);
+  failsAt(1_000);
+  isLeftAloneAt(2_999);
+  failsAt(3_000);
+  let now = 3_000;
+  for (const pause of [4_000, 8_000, 16_000, 32_000, 60_000, 60_000]) {
+    isLeftAloneAt(now + pause - 1);
+    failsAt((now += pause));
+  }
+  time.now = now + 60_000;
   ask();
-  expect(said()).toEqual(["direct pull 50", "relayed pull 50", "relayed pull 50"]);
-  time.now = 2_500;
-  direct.answer = items;
+  direct.connectDone(true);
   ask();
-  ask();
-  expect(said()).toEqual(["direct pull 50", "1 now direct", "direct pull 50"]);
+  expect(said()).toEqual(["direct connect", "relayed pull 50", "1 now direct", "direct pull 50"]);
 });
 
 test("a peer without an address is asked the other way", () => {
-  const { ask, said } = pair();
+  const { direct, ask, said } = pair();
+  direct.connected = false;
   ask({ key: KEY, address: undefined });
   expect(said()).toEqual(["relayed pull 50"]);
 });
@@ -119,15 +152,21 @@ test("results take the direct way where there is a connection, else the other", 
   expect(said()).toEqual(["direct push", "relayed push"]);
 });
 
-test("forgetting and closing reach both, and a forgotten peer is tried directly again", () => {
+test("forgetting and closing reach both, and a forgotten peer is connected to again at once", () => {
   const { direct, client, ask, said } = pair();
-  direct.answer = { failure: "unreachable" };
+  direct.connected = false;
   ask();
+  direct.connectDone(false);
   said();
   client.forget(KEY);
   ask();
-  expect(said().slice(0, 3)).toEqual(["direct forget 1", "relayed forget 1", "direct pull 50"]);
-  said();
+  const { connectDone } = direct;
+  client.forget(KEY);
+  connectDone(false);
+  expect(said()).toEqual([
+    ...["direct forget 1", "relayed forget 1", "direct connect", "relayed pull 50"],
+    ...["direct forget 1", "relayed forget 1"],
+  ]);
   let closed = false;
   client.close(() => (closed = true));
   expect([said(), closed]).toEqual([["direct close", "relayed close"], true]);

@@ -6,17 +6,25 @@ export interface FallbackOptions {
   /** Monotonic clock, in milliseconds. */
   readonly now: () => number;
   /**
-   * Time for which an unreachable peer uses the second route before the direct one is tried again, ms. Default 5,000.
+   * Time after a failed connect until the next one, ms; it doubles with each failure, up to a minute. Default 1,000.
    */
   readonly retryAfterMs?: number;
   /** Called when a peer's route changes. */
   readonly onSwitch?: (peer: ActorKey, way: "direct" | "relayed") => void;
 }
 
+const LONGEST_PAUSE_MS = 60_000;
+
+/** A try to connect, or the pause after it. */
+interface Attempt {
+  failures: number;
+  /** Infinity while it is being made. */
+  retryAt: number;
+}
+
 /**
- * Uses direct connections where they can be made, and the relayed route otherwise. A pull that finds its peer
- * unreachable is sent the other way at once, with the rest of its time. The peer's next pulls go that way until the
- * direct one is due again.
+ * Pulls over a direct connection where there is one, and the relayed route otherwise. Connections are made in the
+ * background, since a port may be silent: no pull waits for one.
  */
 export function fallbackClient(direct: DirectClient, relayed: DataClient, options: FallbackOptions): DataClient {
   return new FallbackClient(direct, relayed, options);
@@ -26,8 +34,8 @@ class FallbackClient implements DataClient {
   readonly #direct: DirectClient;
   readonly #relayed: DataClient;
   readonly #options: FallbackOptions;
-  /** Peers that could not be reached directly, and when to try again. Peers are few, and leave by `forget`. */
-  readonly #retryAt = new Map<ActorKey, number>();
+  /** Peers that are not connected. They are few, and leave by `forget`. */
+  readonly #attempts = new Map<ActorKey, Attempt>();
   #closed = false;
 
   constructor(direct: DirectClient, relayed: DataClient, options: FallbackOptions) {
@@ -38,35 +46,38 @@ class FallbackClient implements DataClient {
 
   pull(peer: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void {
     const { now } = this.#options;
+    if (!this.#direct.isConnected(peer)) {
+      this.#connect(peer);
+      return this.#relayed.pull(peer, pull, timeoutMs, done);
+    }
     const start = now();
-    if (!this.#mayTry(peer, start)) return this.#relayed.pull(peer, pull, timeoutMs, done);
     this.#direct.pull(peer, pull, timeoutMs, (outcome) => {
-      if (!("failure" in outcome) || outcome.failure !== "unreachable" || this.#closed) {
-        const answered = !("failure" in outcome) || outcome.failure === "forbidden";
-        if (answered && this.#retryAt.delete(peer.key)) this.#options.onSwitch?.(peer.key, "direct");
-        return done(outcome);
-      }
-      this.#giveUp(peer.key);
+      if (!("failure" in outcome) || outcome.failure !== "unreachable" || this.#closed) return done(outcome);
       const leftMs = timeoutMs - (now() - start);
       if (leftMs <= 0) return done({ failure: "timeout" });
       this.#relayed.pull(peer, pull, leftMs, done);
     });
   }
 
-  #mayTry(peer: DataPeer, now: number): boolean {
-    if (peer.address === undefined) return false;
-    const retryAt = this.#retryAt.get(peer.key);
-    if (retryAt === undefined) return true;
-    if (now < retryAt) return false;
-    // One pull tries the direct route; pulls during the attempt take the route that works.
-    this.#retryAt.set(peer.key, now + (this.#options.retryAfterMs ?? 5_000));
-    return true;
-  }
-
-  #giveUp(key: ActorKey): void {
-    const known = this.#retryAt.has(key);
-    this.#retryAt.set(key, this.#options.now() + (this.#options.retryAfterMs ?? 5_000));
-    if (!known) this.#options.onSwitch?.(key, "relayed");
+  #connect(peer: DataPeer): void {
+    const { now, retryAfterMs = 1_000, onSwitch } = this.#options;
+    const { key, address } = peer;
+    if (address === undefined || this.#closed) return;
+    const { failures, retryAt } = this.#attempts.get(key) ?? { failures: 0, retryAt: 0 };
+    if (now() < retryAt) return;
+    const attempt: Attempt = { failures, retryAt: Infinity };
+    this.#attempts.set(key, attempt);
+    this.#direct.connect(peer, (isUp) => {
+      if (this.#attempts.get(key) !== attempt) return;
+      if (isUp) {
+        this.#attempts.delete(key);
+        if (failures > 0) onSwitch?.(key, "direct");
+        return;
+      }
+      attempt.failures++;
+      attempt.retryAt = now() + Math.min(retryAfterMs * 2 ** failures, LONGEST_PAUSE_MS);
+      if (failures === 0) onSwitch?.(key, "relayed");
+    });
   }
 
   push(peer: DataPeer, results: ResultBatch): void {
@@ -74,9 +85,9 @@ class FallbackClient implements DataClient {
   }
 
   forget(key: ActorKey): void {
+    this.#attempts.delete(key);
     this.#direct.forget(key);
     this.#relayed.forget(key);
-    this.#retryAt.delete(key);
   }
 
   close(done: () => void): void {

@@ -62,6 +62,10 @@ export interface DataClient {
 
 /** A client that knows which peers it is connected to. */
 export interface DirectClient extends DataClient {
+  /** Whether a pull would go out at once. */
+  isConnected(peer: DataPeer): boolean;
+  /** Connects to the peer; calls `done` once, after this call returns, when the connection is up or has failed. */
+  connect(peer: DataPeer, done: (isUp: boolean) => void): void;
   /** As `push`, but returns false and sends nothing when there is no connection to the peer. */
   tryPush(peer: DataPeer, results: ResultBatch): boolean;
 }
