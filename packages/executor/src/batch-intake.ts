@@ -85,7 +85,7 @@ export class BatchIntake {
     if (batch.executor !== self || batch.epoch !== fence.epoch) return;
     if (batch.grantSeq <= fence.sequence(batch.gpu)) return;
     fence.raiseSequence(batch.gpu, batch.grantSeq);
-    rankerLink.tellFree(slot, this.#freeAfter(batch, slot, reason));
+    rankerLink.tellOccupied(slot, this.#freeAfter(batch, slot, reason));
   }
 
   /**

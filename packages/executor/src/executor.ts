@@ -216,7 +216,7 @@ class Executor implements Actor {
       specOf: (name) => this.#loader.get(name)?.spec,
       samplesOf: (name, bucket) => this.#samples.rows(name, bucket),
       done: (measured) => this.#runtime.broadcast("profiler", ProfileMeasured, { ...measured, executor: this.key }),
-      onOccupied: (slot, freeAt) => this.#rankerLink.tellFree(slot, freeAt),
+      onOccupied: (slot, freeAt) => this.#rankerLink.tellOccupied(slot, freeAt),
     });
   }
 
@@ -258,7 +258,7 @@ class Executor implements Actor {
       },
       mayAsk: () => this.#serving,
       share: this.#config.aloneShare ?? ALONE_SHARE,
-      onOccupied: (slot, freeAt) => this.#rankerLink.tellFree(slot, freeAt),
+      onOccupied: (slot, freeAt) => this.#rankerLink.tellOccupied(slot, freeAt),
     });
   }
 

@@ -1,4 +1,4 @@
-import { GpuAsked, GpuFreed, GpuJoined, type GpuState, type Heartbeat } from "@tutti/protocol";
+import { GpuAsked, GpuFreed, GpuJoined, type GpuState, type Heartbeat, type MessageType } from "@tutti/protocol";
 import type { Clock } from "@tutti/ports/clock";
 import type { Store } from "@tutti/ports/store";
 import type { ActorKey, GpuId, Instant } from "@tutti/units";
@@ -104,30 +104,47 @@ export class RankerLink {
     this.#options.runtime.beat();
   }
 
+  /** A batch makes the accelerator free at another time than planned: the ranker learns from it what batches take. */
   tellFree(slot: GpuSlot, freeAt: Instant): void {
-    const { self, runtime, fence, serving } = this.#options;
+    const { self, fence } = this.#options;
+    const { gpu } = slot;
+    const freed = { gpu, executor: self, grantSeq: fence.sequence(gpu), freeAt };
+    this.#report(GpuFreed, (epoch) => ({ ...freed, epoch }));
+  }
+
+  /** Something else than the end of a batch does: a run without a grant, or a batch that is refused. */
+  tellOccupied(slot: GpuSlot, freeAt: Instant): void {
+    const gpus = [this.#stateOf(slot, freeAt)];
+    this.#report(GpuJoined, (epoch) => ({ executor: this.#options.self, epoch, gpus }));
+  }
+
+  /** Sends a report to the leader, and to the one that is expected to follow it. */
+  #report<T>(type: MessageType<T>, report: (epoch: number) => T): void {
+    const { runtime, serving } = this.#options;
     const { leader } = this;
     if (leader === undefined || !serving()) return;
-    const { gpu } = slot;
-    const freed = { gpu, executor: self, epoch: leader.epoch, grantSeq: fence.sequence(gpu), freeAt };
-    runtime.send(leader.key, GpuFreed, freed);
+    const value = report(leader.epoch);
+    runtime.send(leader.key, type, value);
     const successor = this.#leaders.successorOf(this.#subCluster);
-    if (successor !== undefined) runtime.send(successor, GpuFreed, freed);
+    if (successor !== undefined) runtime.send(successor, type, value);
   }
 
   states(): GpuState[] {
-    const { clock, slots, fence, serving } = this.#options;
-    const now = clock.now();
-    return [...slots.values()].map((slot) => ({
+    const now = this.#options.clock.now();
+    return [...this.#options.slots.values()].map((slot) => this.#stateOf(slot, slot.freeAt(now)));
+  }
+  #stateOf(slot: GpuSlot, freeAt: Instant): GpuState {
+    const { fence, serving } = this.#options;
+    return {
       gpu: slot.gpu,
-      freeAt: slot.freeAt(now),
+      freeAt,
       epoch: fence.epoch,
       grantSeq: fence.sequence(slot.gpu),
       subCluster: this.#subCluster,
       serving: serving(),
       idle: slot.isIdleForRequests,
       type: slot.engine.type,
-    }));
+    };
   }
 
   #onAsked({ gpu, epoch, grantSeq }: GpuAsked, ranker: ActorKey): void {

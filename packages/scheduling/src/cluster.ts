@@ -344,7 +344,8 @@ export class Cluster implements ModelsListener {
       assert(end === at, "C1: a completion is reported when it happens");
       const { gpu, executor, grantSeq } = batch.grant;
       this.#waiting.shift(gpu);
-      if (this.#waiting.first(gpu) === undefined) gpuFreed(this.rank, at, { gpu, executor, grantSeq, freeAt: end });
+      if (this.#waiting.first(gpu) === undefined)
+        gpuFreed(this.rank, at, { gpu, executor, grantSeq, freeAt: end, ended: true });
       else this.#project(at, gpu, this.#waiting.items(gpu));
       const index = this.#modelOf[slot]!;
       const model = this.models[index]!;
@@ -365,7 +366,7 @@ export class Cluster implements ModelsListener {
     if (freeAt === this.#told[gpu]) return;
     this.#told[gpu] = freeAt;
     const { executor, grantSeq, gpu: id } = waiting.at(-1)!.grant;
-    gpuFreed(this.rank, at, { gpu: id, executor, grantSeq, freeAt: freeAt as Instant });
+    gpuFreed(this.rank, at, { gpu: id, executor, grantSeq, freeAt: freeAt as Instant, ended: true });
   }
 }
 

@@ -5,7 +5,8 @@
  *
  *   EARLY-1. The share of a run that is saved is a running median over batches: a few plans that are far too long don't
  *            move it, and batches that end as planned or late pull it to 0.
- *   EARLY-2. It rises only with a report of an earlier end. Where runs take as planned it stays 0, and so do leads.
+ *   EARLY-2. It rises only with a report that a granted batch has ended earlier. Ends of measurements don't count, nor
+ *            batches that were refused. Where runs take as planned it stays 0, and so do leads.
  *   EARLY-3. A lead is at most the planned run of the newest batch: no accelerator is granted two runs ahead. Nor is it
  *            more than four delays. It saves at most one, and what arrives meanwhile can't join.
  */
@@ -43,7 +44,7 @@ export class EarlyEnds {
     this.#runs[gpu] = freeAt - this.#from[gpu]!;
     if (this.#share > 0) this.#share--;
   }
-  /** The accelerator is free by so much earlier than was believed. */
+  /** A batch has ended, and the accelerator is free by so much earlier than was believed. */
   saved(gpu: number, time: number): void {
     if (time > 0 && time * STEPS > this.#share * (this.#runs[gpu] ?? 0)) this.#share = Math.min(STEPS, this.#share + 2);
   }

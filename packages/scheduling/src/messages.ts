@@ -164,8 +164,19 @@ export type RankEvent =
     }
   /** `type`: number of its executor's type, as in `Candidate.unfit`. */
   | { kind: "gpu-joined"; at: Instant; gpu: GpuId; executor: ActorKey; type: number; freeAt: Instant; grantSeq: number }
-  /** A completion report, or the answer to `askGpu`; only the newest grantSeq counts. `NEVER`: paused. */
-  | { kind: "gpu-freed"; at: Instant; gpu: GpuId; executor: ActorKey; grantSeq: number; freeAt: Instant }
+  /**
+   * Reports when an accelerator is free, or answers `askGpu`; only the newest grantSeq counts. `NEVER`: paused.
+   * `ended`: because a granted batch has ended.
+   */
+  | {
+      kind: "gpu-freed";
+      at: Instant;
+      gpu: GpuId;
+      executor: ActorKey;
+      grantSeq: number;
+      freeAt: Instant;
+      ended?: boolean;
+    }
   | { kind: "gpu-lost"; at: Instant; gpu: GpuId; executor: ActorKey }
   | { kind: "model-gone"; at: Instant; thread: ThreadId }
   | { kind: "ctrl-delay-changed"; at: Instant; ctrl: Micros }

@@ -105,6 +105,7 @@ function toEvent(
       executor: last.executor,
       grantSeq: Math.max(0, last.grantSeq - (c === 3 ? 1 : 0)),
       freeAt: d === 0 ? NEVER : ((at + (d - 1) * Math.ceil(unit / 3)) as Instant),
+      ended: c > 3,
     };
   if (what < 16)
     return {
@@ -162,7 +163,7 @@ test("RankThread grants what the printed algorithm grants, whatever events come 
           const { gpu, grantSeq, thread, term, executor } = grants.at(-1)!;
           const used = { gpu, grantSeq, thread, term, offerSeq, used: true, scarcity: 0 };
           both({ kind: "grant-answered", at, ...used, freeAt: (now + 12) as Instant });
-          both({ kind: "gpu-freed", at, gpu, executor, grantSeq, freeAt: at });
+          both({ kind: "gpu-freed", at, gpu, executor, grantSeq, freeAt: at, ended: true });
         }
         for (const chosen of choices) {
           for (let until = now + chosen.gap; nextRankWakeAt(rank) < until;) {

@@ -153,11 +153,9 @@ function reclassify({ accelerators, waiting, slots }: RankThread): void {
   }
 }
 
-export function gpuFreed(
-  rank: RankThread,
-  at: Instant,
-  { gpu, executor, freeAt, grantSeq }: { gpu: GpuId; executor: ActorKey; freeAt: Instant; grantSeq: number },
-): void {
+type Freed = Omit<Extract<RankEvent, { kind: "gpu-freed" }>, "kind" | "at">;
+
+export function gpuFreed(rank: RankThread, at: Instant, { gpu, executor, freeAt, grantSeq, ended }: Freed): void {
   advance(rank, at);
   const { accelerators } = rank;
   if (!accelerators.isDrivenBy(gpu, executor)) return;
@@ -169,7 +167,7 @@ export function gpuFreed(
   if (!accelerators.mayReport(gpu, grantSeq)) return; // GPU-2
   const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer
   const believed = accelerators.freeAt(gpu);
-  if (believed < Infinity) accelerators.early.saved(gpu, believed - freeAt);
+  if (ended === true && believed < Infinity) accelerators.early.saved(gpu, believed - freeAt);
   accelerators.settle(gpu, freeAt);
   rank.jobs.lookSoon();
   if (waiting !== NOBODY) hearAgain(rank, waiting);

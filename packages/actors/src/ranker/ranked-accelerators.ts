@@ -47,16 +47,22 @@ export class RankedAccelerators {
       return;
     }
     // This repairs the loss of a gpu-freed; a report of an older grant is ignored.
-    if (driver === executor) return this.freed(executor, state);
+    if (driver === executor) return this.#freed(executor, state, false);
     if (driver !== undefined) this.leave(gpu, driver);
     this.#executors.set(gpu, executor);
     step({ kind: "gpu-joined", at: clock.now(), gpu, executor, type: fnv1a(state.type), freeAt, grantSeq });
   }
 
-  freed(executor: ActorKey, { gpu, freeAt, grantSeq }: Pick<GpuFreed, "gpu" | "freeAt" | "grantSeq">): void {
-    if (!this.isDrivenBy(gpu, executor)) return;
+  freed(executor: ActorKey, freed: GpuFreed): void {
+    if (this.isDrivenBy(freed.gpu, executor)) this.#freed(executor, freed, true);
+  }
+  #freed(
+    executor: ActorKey,
+    { gpu, freeAt, grantSeq }: Pick<GpuFreed, "gpu" | "freeAt" | "grantSeq">,
+    ended: boolean,
+  ): void {
     const { clock, step } = this.#options;
-    step({ kind: "gpu-freed", at: clock.now(), gpu, executor, freeAt, grantSeq });
+    step({ kind: "gpu-freed", at: clock.now(), gpu, executor, freeAt, grantSeq, ended });
   }
 
   leave(gpu: GpuId, executor: ActorKey): void {

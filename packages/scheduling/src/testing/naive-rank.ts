@@ -215,7 +215,7 @@ export class NaiveRank {
       const g = this.gpus.get(e.gpu);
       if (g?.executor !== e.executor || e.grantSeq < g.reportable) return;
       if (e.grantSeq > g.grantSeq) Object.assign(g, { grantSeq: e.grantSeq, reportable: e.grantSeq });
-      else this.report(g, e.freeAt);
+      else if (e.ended) this.report(g, e.freeAt);
       this.settle(g, e.freeAt, now);
     } else if (e.kind === "gpu-lost") {
       const g = this.gpus.get(e.gpu);
