@@ -81,7 +81,12 @@ export class GpuSlot {
     return this.#news();
   }
 
-  /** Ends a batch that is done or did not run. @returns the new free time if the ranker should hear of it */
+  /**
+   * Ends a batch that is done or did not run. The next batches' inputs count as there, though some may be on their way:
+   * a free time that waits for them makes the next grant late by as much, and the accelerator idle again.
+   *
+   * @returns the new free time if the ranker should hear of it
+   */
   finish({ expectedRun, thread }: PlannedRun, run: Micros, now: Instant): Instant | undefined {
     this.accepted--;
     this.busyUs += run;

@@ -357,12 +357,11 @@ export class Cluster implements ModelsListener {
     }
   }
 
-  /** Reports when the next batches will have run. An executor does so when a run took longer or less than planned. */
+  /** Reports when the next batches will have run, as executors do when a run took longer or less than planned. */
   #project(at: Instant, gpu: number, waiting: readonly DispatchedBatch[]): void {
     let freeAt: number = at;
-    const mayStartEarly = this.#runTime !== undefined;
     for (const { startAt, expectedRun } of waiting)
-      freeAt = (mayStartEarly ? freeAt : Math.max(freeAt, startAt)) + expectedRun;
+      freeAt = Math.max(freeAt, this.#runTime === undefined ? startAt : 0) + expectedRun;
     if (freeAt === this.#told[gpu]) return;
     this.#told[gpu] = freeAt;
     const { executor, grantSeq, gpu: id } = waiting.at(-1)!.grant;

@@ -1,0 +1,30 @@
+/** Runs that mostly take half of what is planned: accelerators that are granted before they are free (RANK-8). */
+import { readScenario } from "@tutti/sim-report/scenarios";
+import { createRankThread } from "@tutti/scheduling";
+import { type Scenario, simulate } from "@tutti/simulator";
+import { type Micros } from "@tutti/units";
+import { afterEach, expect, test, vi } from "vitest";
+
+afterEach(() => vi.restoreAllMocks());
+
+/** As if all runs took as planned: no grant leaves earlier. */
+function withoutLeads(scenario: Scenario) {
+  const { early } = createRankThread({ epoch: 1, ctrl: 0 as Micros, gpusMax: 1 }).accelerators;
+  const leadOf = vi.spyOn(Object.getPrototypeOf(early) as typeof early, "leadOf").mockReturnValue(0);
+  const result = simulate(scenario);
+  expect(leadOf).toHaveBeenCalled();
+  leadOf.mockRestore();
+  return result;
+}
+
+test.for([1, 2, 4])(
+  "where runs end at half of what is planned, %i accelerators with large inputs lose at most a fifth of what they lose if none is granted earlier",
+  async (gpus) => {
+    const overrides = { gpus, rate: 4_500 * gpus };
+    const scenario = await readScenario(`${import.meta.dirname}/early-ends.yaml`, { overrides });
+    const [led, waiting] = [simulate(scenario), withoutLeads(scenario)];
+    expect(waiting.badRate).toBeGreaterThan(0.02);
+    expect(led.badRate).toBeLessThan(waiting.badRate / 5);
+    expect(led.gpu.busyFraction).toBeGreaterThan(waiting.gpu.busyFraction);
+  },
+);
