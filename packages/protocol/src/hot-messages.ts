@@ -202,7 +202,10 @@ export const BatchFinished = message({
 });
 export type BatchFinished = MessageOf<typeof BatchFinished>;
 
-/** Reports an accelerator's free time when it differs from the ranker's last report, and as the answer to GpuAsked. */
+/**
+ * Reports an accelerator's free time when batches take other than planned, and as the answer to GpuAsked. The ranker
+ * learns from it how early runs end; what else occupies an accelerator is told by GpuJoined.
+ */
 export const GpuFreed = message({
   tag: 10,
   name: "gpu-freed",

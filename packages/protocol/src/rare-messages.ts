@@ -143,7 +143,10 @@ export type LeadExpected = MessageOf<typeof LeadExpected>;
 /** Time for which LeadExpected holds: a reachable store answers within some ms. */
 export const LEAD_EXPECTED_FOR = millis(100);
 
-/** Offers accelerators for grants. By answering epoch e, an executor promises to accept nothing older. */
+/**
+ * Offers accelerators for grants, and says when they are free after runs without a grant and refused batches. By
+ * answering epoch e, an executor promises to accept nothing older.
+ */
 export const GpuJoined = packed(
   {
     executor: schema.actor,
