@@ -58,7 +58,9 @@ function commandOf(name, args) {
       return {
         script: `test/bench/${benchmark(args[0])}/main.ts`,
         args: args.slice(1),
-        natsServer: !["scheduler", "simulator", "dynamic", "planning", "pipelines"].includes(args[0] ?? ""),
+        natsServer: !["scheduler", "simulator", "dynamic", "planning", "pipelines", "sub-clusters"].includes(
+          args[0] ?? "",
+        ),
       };
     case "docs":
       return { script: "test/docs/reference/main.ts", args, natsServer: false };
