@@ -46,6 +46,8 @@ export function update(model: ModelThread, out: ModelEffects): void {
   model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
   // the batch can wait longer
   if (model.skipped > 0) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.queue, fastLatencies(model)));
+  // LENGTH-1: the batch that is worth most may leave out the request that is due first.
+  if (model.dynamic !== undefined) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.queue));
   if (model.later !== undefined) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.later));
   offer(model, model.inFlightBatches.isFull(model.now) ? 0 : b, out);
 }

@@ -22,6 +22,7 @@ import {
   type Request,
   createModelThread,
   dynamicProfile,
+  modelClockReached,
   nextRankWakeAt,
   nextWakeAt,
   profileChanged,
@@ -250,6 +251,21 @@ test("a lone request waits for the next where two take less than one, and starts
   expect(waits(COSTS, 10)).toBeLessThan(0.4 * SLO);
   // Two take 25 ms less than one and one, and the next request is two seconds away: it starts as soon as it can.
   expect(waits(COSTS, 0.5)).toBe(500 + 20);
+});
+
+test("a request that the batch leaves out is refused before its deadline, also when nothing else happens (T3)", () => {
+  const model = createModelThread(modelOf({ kind: "deferred" }, PROFILES["by application"]));
+  const refusedAt = new Map<number, Instant>();
+  const refuse = vi.fn(({ seq }: Request) => void refusedAt.set(seq, model.now));
+  const out = { offer: vi.fn(), answerGrant: vi.fn(), dispatch: vi.fn(), refuse };
+  // The long one is due first. No accelerator is granted.
+  const [long, short] = [3, 1].map((app) => requestsOf(11, 30, 1_000).find((request) => request.app === app)!);
+  const asked = [long!, { ...short!, deadline: (long!.deadline + 400_000) as Instant }];
+  for (const request of asked) requestArrived(model, 1_100_000 as Instant, request, out);
+  expect(model.offered.batchSize).toBe(1);
+  expect(model.offered.latest).toBeGreaterThan(long!.deadline);
+  while (nextWakeAt(model) !== NEVER) modelClockReached(model, nextWakeAt(model), out);
+  for (const { seq, deadline } of asked) expect(refusedAt.get(seq)).toBeLessThan(deadline);
 });
 
 test("a request waits for others only as long as it almost certainly ends in time, whether or not batches are slower", () => {

@@ -3,7 +3,8 @@
  * of accelerator time, instead of the largest run in deadline order (batch-choice.ts).
  *
  *   LENGTH-1. A request is refused only if it can't be expected in time even alone. One that doesn't fit this batch
- *             waits for another.
+ *             waits for another. When the first of all can wait no longer, the thread looks again, so that none is
+ *             refused as late as at its deadline.
  *   LENGTH-2. While more requests wait than the batch has, it waits for none: its length is the limit.
  *   LENGTH-3. A batch waits only as long as it almost certainly ends in time. Without that, a lone request would wait
  *             until it is as likely late as not, beside an idle accelerator.
