@@ -204,6 +204,18 @@ test("when nothing answers any more, the timer does: at the deadline, once, and 
   }
 });
 
+test("a request to a pipeline counts as itself and those of its stages, and not as what they answered too", () => {
+  const { cluster } = serving({ specs: [DUO], held: { requestsMax: 6 }, policy: { kind: "deferred" }, gpus: 1 });
+  const asked = Array.from({ length: 3 }, () => cluster.ask("duo", { sloMs: 200, value: 21 }));
+  cluster.run(millis(130));
+  const refused = [cluster.ask("duo", { sloMs: 200, value: 21 })];
+  cluster.run(millis(300));
+  expect(statuses(asked)).toEqual(["ok", "ok", "ok"]);
+  // Each has one under way at either stage.
+  expect(statuses(refused)).toEqual(["TUTTI_OVERLOADED"]);
+  expect(refused[0]!.outcomes[0]!.text).toContain("this ingress holds 6 requests and takes no more");
+});
+
 test("no more requests to pipelines are under way than the limit says; one more is refused as overload (T7)", () => {
   const { cluster } = serving({ policy: { kind: "deferred" } });
   const asked = Array.from({ length: 60 }, () => cluster.ask("duo", { sloMs: 200, value: 21 }));

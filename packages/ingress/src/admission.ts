@@ -56,7 +56,7 @@ export function checkRoom(
   if (limit === undefined) return;
   const [jobsOrRequests, owner] = isJob ? ["jobs", "all jobs"] : [`requests of "${app}"`, `"${app}"`];
   const text = {
-    requestsMax: `this ingress holds ${pending.size} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
+    requestsMax: `this ingress holds ${pending.count} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
     bytesMax: `this ingress holds ${pending.bytes} bytes of inputs and takes no more for now (INGRESS_BYTES_MAX)`,
     appRequestsMax: `this ingress holds as many ${jobsOrRequests} as it takes of one application (APP_REQUESTS_MAX)`,
     appBytesMax: `this ingress holds as many bytes of inputs of ${owner} as it takes of one application (APP_BYTES_MAX)`,

@@ -25,6 +25,17 @@ test("bodies that are being read count against every limit, until what they beca
   expect(pending.bytes).toBe(100);
 });
 
+test("room that a request needs later counts as bytes, and not as another request", () => {
+  const pending = new PendingRequests(limits);
+  for (let i = 0; i < 3; i++) pending.reserve(1, 10);
+  for (let i = 0; i < 3; i++) pending.extend(1, 10);
+  expect([pending.count, pending.bytes]).toEqual([3, 60]);
+  expect(pending.limitReached(1, 40)).toBeUndefined();
+  expect(pending.limitReached(1, 41)).toBe("bytesMax");
+  for (let i = 0; i < 3; i++) pending.release(1, 20);
+  expect([pending.count, pending.bytes, pending.limitReached(1, 100)]).toEqual([0, 0, undefined]);
+});
+
 test("a request that there is no room for leaves nothing behind", () => {
   const pending = new PendingRequests(limits);
   const all = Array.from({ length: 4 }, () => {

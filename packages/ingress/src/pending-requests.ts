@@ -47,6 +47,10 @@ export class PendingRequests {
   get size(): number {
     return this.#size;
   }
+  /** Requests that count against the limits: those that are held, and bodies that are being read. */
+  get count(): number {
+    return this.#count;
+  }
   get nextTimerAt(): Instant {
     return this.#timers.topPriority as Instant;
   }
@@ -69,6 +73,11 @@ export class PendingRequests {
       app.requests++;
       app.bytes += bytes;
     }
+  }
+  /** Reserves more room for a reserved request, which stays one. It fits, and is released with the rest. */
+  extend(account: number, bytes: number): void {
+    this.bytes += bytes;
+    this.#byApp.get(account)!.bytes += bytes;
   }
   release(account: number, bytes: number): void {
     this.#count--;

@@ -49,8 +49,8 @@ export class PipelineRun implements InstanceEffects {
   readonly #timer: Alarm;
   readonly #tickets = new Map<string, OutcomeTicket>();
   readonly #callsUnderway = new Set<{ giveUp: () => void }>();
-  /** Bytes for which room is reserved. */
-  readonly #reserved: number[] = [];
+  /** Bytes for which room is reserved: its body, the stages' results and what functions keep. */
+  #reserved = 0;
   #body: StepCall["body"];
   #isRead = false;
   #endCancelling: () => void = () => undefined;
@@ -69,7 +69,8 @@ export class PipelineRun implements InstanceEffects {
 
   begin(): void {
     const { respond, whileCancellable } = this.#ports;
-    this.#reserve(this.#body.payload.byteLength);
+    this.#reserved = this.#body.payload.byteLength;
+    this.#ports.pending.reserve(this.request.appId, this.#reserved);
     // INGRESS-1: it is answered by then in any case.
     this.#timer.set(after(this.request.deadline, respond()));
     this.#endCancelling = whileCancellable(() => this.#instance.end(cancelledError()));
@@ -203,12 +204,9 @@ export class PipelineRun implements InstanceEffects {
       this.#failed(stage, error as TuttiError);
       return false;
     }
-    this.#reserve(bytes);
+    this.#ports.pending.extend(this.request.appId, bytes);
+    this.#reserved += bytes;
     return true;
-  }
-  #reserve(bytes: number): void {
-    this.#ports.pending.reserve(this.request.appId, bytes);
-    this.#reserved.push(bytes);
   }
 
   #expire(): void {
@@ -221,8 +219,7 @@ export class PipelineRun implements InstanceEffects {
     this.#endCancelling();
     for (const { giveUp } of this.#callsUnderway) giveUp();
     this.#callsUnderway.clear();
-    for (const bytes of this.#reserved) this.#ports.pending.release(this.request.appId, bytes);
-    this.#reserved.length = 0;
+    this.#ports.pending.release(this.request.appId, this.#reserved);
     this.#ports.onEnd(this, outcome);
   }
 }
