@@ -85,7 +85,7 @@ export class VirtualCluster extends ActorCluster {
       timeouts: { ...FAST_TIMEOUTS, actor: { ...FAST_TIMEOUTS.actor, ...(gatherFor !== undefined && { gatherFor }) } },
       telemetry: ({ slot }) => telemetry?.(slot) ?? noTelemetry,
       nextKey: () => actorKey(++keys * 1_000_003),
-      nextSkew: () => 0,
+      nextSkew: () => () => 0,
       storeLink: () => ({ reachable: () => true, carry: (run) => this.later(hop, run) }),
       statusUs: Math.min(hop, 5),
       fates: ({ subject }) => (loses?.(subject) === true ? [] : [hop]),

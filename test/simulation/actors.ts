@@ -1,15 +1,17 @@
 /** Production's actors, as a plan configures them. */
-import { type Actor, type ActorPorts, createBatcher, createProfiler, createRanker } from "@tutti/actors";
+import { type Actor, type ActorPorts, createBatcher, createPlanner, createProfiler, createRanker } from "@tutti/actors";
 import { createExecutor } from "@tutti/executor";
 import { createIngress } from "@tutti/ingress";
 import { EmulatedEngine, type EmulatedFault, type Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER, STRIKES_MAX } from "@tutti/protocol";
 import { type Telemetry, passingTracer } from "@tutti/ports/telemetry";
-import { type Prng, gpuId } from "@tutti/units";
+import { type Prng, after, gpuId, micros } from "@tutti/units";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { MadeOf } from "../fixtures/actor-cluster/processes.ts";
 import { BATCHER, INGRESS, PROFILER } from "../fixtures/actor-cluster/role-settings.ts";
 import { type Loaded, loadedOf } from "./families.ts";
+import type { Parts } from "./parts.ts";
+import { servedPipeline } from "./pipelines.ts";
 import type { Plan } from "./plan.ts";
 import { factorOf, latencyOf } from "./unlike-executors.ts";
 import type { Watcher } from "./watcher.ts";
@@ -18,10 +20,11 @@ export interface ActorMakers {
   readonly plan: Plan;
   readonly watcher: Watcher;
   readonly engines: EngineFaults;
+  readonly parts: Parts | undefined;
 }
 
 /** @param onFault - called when an engine is unusable */
-export function createActor({ plan, watcher, engines }: ActorMakers, made: MadeOf, onFault: () => void): Actor {
+export function createActor({ plan, watcher, engines, parts }: ActorMakers, made: MadeOf, onFault: () => void): Actor {
   const { actor, ports, config } = made;
   const [role, index] = actor.slot.split("-") as [string, string];
   const ready = (): void => undefined;
@@ -35,27 +38,40 @@ export function createActor({ plan, watcher, engines }: ActorMakers, made: MadeO
       const prefer = seed % 2 === 1 ? "latency" : "accelerators";
       return createBatcher(ports, { ...config, ...BATCHER, policy: { kind: policy }, prefer, gather }, ready);
     }
+    case "planner": {
+      const { epoch, subClustersMin } = plan.planned!;
+      return createPlanner(ports, { ...config, epoch, subClustersMin }, ready);
+    }
     case "profiler":
       return createProfiler(ports, { ...config, ...PROFILER }, ready);
     case "ingress": {
       const { serveData } = made;
       const { requestsMax } = plan;
-      return createIngress({ ...ports, serveData }, { ...config, ...INGRESS, requestsMax }, ready);
+      const pipelines = servedPipeline(plan, ports.clock);
+      return createIngress(
+        { ...ports, serveData, ...(pipelines && { pipelines }) },
+        { ...config, ...INGRESS, requestsMax },
+        ready,
+      );
     }
     default: {
       const { gpusPerExecutor, placings } = plan;
       const gpus = Array.from({ length: gpusPerExecutor }, (_, i) => gpuId(Number(index) * gpusPerExecutor + i));
       const factor = factorOf(plan, Number(index));
+      const loading = (inner: Engine): Engine => loadedIn(inner, ports.clock, plan.planned?.loadUs);
       const engine = (): Engine => unlike(engines.engine(ports, actor, factor), plan, factor);
-      const driven = gpus.map((gpu) => ({ gpu, engine: watched(engine(), { actor, gpu, watcher }) }));
+      const driven = gpus.map((gpu) => ({ gpu, engine: watched(loading(engine()), { actor, gpu, watcher }) }));
       const data = made.openData();
-      return createExecutor({ ...ports, data, engines: driven, onFault }, { ...config, ...placings?.brief }, ready);
+      const held = parts?.heldBy(actor.slot);
+      const own = { data, engines: driven, onFault, ...(held && { held }) };
+      const isReady = (): void => parts?.ready(actor.slot);
+      return createExecutor({ ...ports, ...own }, { ...config, ...placings?.brief }, isReady);
     }
   }
 }
 
-const subClusterOf = ({ placings }: Plan, ranker: number): string => {
-  const subClusters = placings?.subClusters ?? [DEFAULT_SUB_CLUSTER];
+const subClusterOf = ({ placings, planned }: Plan, ranker: number): string => {
+  const subClusters = (placings ?? planned)?.subClusters ?? [DEFAULT_SUB_CLUSTER];
   return subClusters[ranker % subClusters.length]!;
 };
 
@@ -70,6 +86,15 @@ function unlike(engine: Engine, plan: Plan, factor: number): Engine {
       const loaded = models.find(({ model }) => model.name === name);
       return loaded && latencyOf(loaded.model, batchSize, factor);
     },
+  };
+}
+
+/** An engine that takes so long to load a model; undefined: it loads at once. */
+function loadedIn(engine: Engine, clock: ActorPorts["clock"], loadUs: number | undefined): Engine {
+  if (loadUs === undefined) return engine;
+  return {
+    ...delegating(engine),
+    load: (model, done) => clock.alarm(() => engine.load(model, done)).set(after(clock.now(), micros(loadUs))),
   };
 }
 

@@ -5,11 +5,12 @@
  */
 import type { PulledItem } from "@tutti/protocol";
 import type { DataHandlers } from "@tutti/ports/pull";
-import type { Instant } from "@tutti/units";
+import type { Instant, Micros } from "@tutti/units";
 import { floatOf } from "../fixtures/actor-cluster/echo-model.ts";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import { outputOf } from "./families.ts";
 import type { Plan } from "./plan.ts";
+import { RefusalChecker } from "./refusal-checker.ts";
 import type { Report } from "./violation.ts";
 import type { Asked, Outcome } from "./watcher.ts";
 
@@ -50,18 +51,22 @@ export class AnswerChecker {
     this.#report = report;
     this.#plan = plan;
     this.#now = now;
+    this.#refusals = new RefusalChecker(report, plan);
   }
+  readonly #refusals: RefusalChecker;
 
   asked(asked: Asked): void {
     this.#byReply.set(asked.reply, asked);
     this.#byId[asked.id] = asked;
   }
 
-  accepted(actor: Incarnation, reply: string | undefined): void {
+  /** @param coldStartOf - time beyond the SLO that the actor gives a request for a model now */
+  accepted(actor: Incarnation, reply: string | undefined, coldStartOf: (model: string) => Micros): void {
     const asked = reply === undefined ? undefined : this.#byReply.get(reply);
     if (asked === undefined) return;
     asked.acceptedBy = actor;
     asked.acceptedAt = this.#now();
+    asked.coldStart = coldStartOf(asked.model);
   }
 
   /** The publishers' connections are back: answers sent to them meanwhile must still arrive. */
@@ -96,7 +101,8 @@ export class AnswerChecker {
     if (this.#now() > latest) this.#report("T1", `request ${asked.id} is answered ${this.#now() - latest} µs too late`);
   }
 
-  outcome(asked: Asked, { status, value, text, output }: Outcome): void {
+  outcome(asked: Asked, outcome: Outcome): void {
+    const { status, value, text, output } = outcome;
     const first = asked.outcomes[0];
     if (first?.status !== status || !Object.is(first.value, value))
       this.#report("T1", `request ${asked.id} got ${first?.status} first and ${status} then`);
@@ -108,9 +114,24 @@ export class AnswerChecker {
     const isExplained =
       CODES.has(status) ||
       (status === "TUTTI_CANCELLED" && cancelledAt !== undefined) ||
+      // Its model was parked, and no executor had loaded it in time.
+      (status === "TUTTI_UNAVAILABLE" && asked.coldStart > 0) ||
       // An ingress that leaves takes no job, which may take long.
       (status === "TUTTI_UNAVAILABLE" && isJob);
+    if (status.startsWith("TUTTI_")) this.#refusals.refused(asked, outcome, () => this.#waitingBeside(asked));
     if (!isExplained) this.#report("T1", `request ${asked.id} ends with ${status} (${text}), which nothing explains`);
+  }
+
+  /** Requests that an ingress had got before another, and not answered yet. */
+  *#waitingBeside(asked: Asked): Iterable<Asked> {
+    for (const one of this.#byId)
+      if (
+        one !== undefined &&
+        one !== asked &&
+        one.acceptedBy === asked.acceptedBy &&
+        one.acceptedAt <= asked.acceptedAt
+      )
+        if ((this.#answered.get(one) ?? Infinity) >= asked.acceptedAt) yield one;
   }
 
   /** Watches the rows that are handed out: a row's value is the id of its request. */
@@ -160,6 +181,6 @@ export class AnswerChecker {
   }
 
   #timeLimit(asked: Asked): number {
-    return asked.acceptedAt + asked.slo + ANSWER_US_MAX;
+    return asked.acceptedAt + asked.slo + asked.coldStart + ANSWER_US_MAX;
   }
 }

@@ -22,16 +22,19 @@ import {
   RequestWithdrawn,
 } from "@tutti/protocol";
 import type { DataHandlers } from "@tutti/ports/pull";
-import { type ActorKey, type Instant, actorKey } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, actorKey, micros } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
 import type { Channel, Pull } from "../fixtures/actor-cluster/ports.ts";
 import { type Incarnation, TIMERS_MAX } from "../fixtures/actor-cluster/process.ts";
 import { AnswerChecker } from "./answer-checker.ts";
 import { BusChecker } from "./bus-checker.ts";
+import { numberOf } from "./families.ts";
 import { FenceChecker } from "./fence-checker.ts";
+import { modelsOf } from "./pipelines.ts";
 import { PlacementChecker } from "./placement-checker.ts";
 import type { Plan } from "./plan.ts";
 import { hasLongFaults } from "./production-timeouts.ts";
+import { versionsOf } from "./rollouts.ts";
 import { QueueChecker } from "./queue-checker.ts";
 import type { StoryLog } from "./story-log.ts";
 import { TakeoverChecker } from "./takeover-checker.ts";
@@ -57,6 +60,7 @@ export class Checkers implements Watcher {
   readonly takeovers: TakeoverChecker;
   readonly #placements: PlacementChecker;
   readonly #bus: BusChecker;
+  readonly #plan: Plan;
   readonly #now: () => Instant;
   /** Errors that the plan's faults make actors report. */
   readonly #expected: ReadonlySet<string | undefined>;
@@ -69,7 +73,10 @@ export class Checkers implements Watcher {
   #actor!: Incarnation;
   #to: ActorKey = actorKey(1);
 
-  constructor(plan: Plan, now: () => Instant, story: StoryLog) {
+  /** @param isHeld - whether an executor is held until another one has left its accelerators */
+  constructor(plan: Plan, now: () => Instant, story: StoryLog, isHeld: (slot: string) => boolean = () => false) {
+    this.#isHeld = isHeld;
+    this.#plan = plan;
     this.#now = now;
     this.story = story;
     this.#expected = new Set(hasLongFaults(plan) ? [...EXPECTED, STALLED] : EXPECTED);
@@ -82,12 +89,13 @@ export class Checkers implements Watcher {
     this.fence = new FenceChecker(report, now, plan);
     this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model), plan);
     this.takeovers = new TakeoverChecker(report, now, plan.struck);
-    this.#placements = new PlacementChecker(report, now);
+    this.#placements = new PlacementChecker(report, now, plan.planned !== undefined);
     this.#bus = new BusChecker(report, plan);
     this.#watchSent();
     this.#watchReceived();
   }
   readonly #report: Report;
+  readonly #isHeld: (slot: string) => boolean;
 
   #watchSent(): void {
     const on = <T>(type: MessageType<T>, run: (value: T) => void): void => {
@@ -151,11 +159,24 @@ export class Checkers implements Watcher {
   onReceived(actor: Incarnation, channel: Channel, delivery: Delivery): void {
     this.#bus.received(actor, channel, delivery);
     const { subject, payload } = delivery;
-    if (subject.startsWith("infer.")) return this.answers.accepted(actor, delivery.reply);
+    if (subject.startsWith("infer.")) return this.#accepted(actor, delivery.reply);
     if (payload.byteLength < 16) return;
     this.#actor = actor;
     if (subject.startsWith(BEAT_SUBJECT)) this.queues.heard(actor, senderOf(payload));
     else if (subject.startsWith(ACTOR_SUBJECT) || subject === TO_BATCHERS) this.#received.read(payload);
+  }
+
+  #accepted(actor: Incarnation, reply: string | undefined): void {
+    const coldStartOf = (model: string): Micros => {
+      const number = numberOf(this.#plan, model);
+      const parking = this.#plan.planned?.scaleToZero[number - 1];
+      return parking !== undefined && this.#placements.isParked(actor, number) ? parking.coldStart : micros(0);
+    };
+    // A pipeline's has the longest of its models', and a version may be drawn for each.
+    this.answers.accepted(actor, reply, (target) => {
+      const models = modelsOf(this.#plan, target).flatMap((name) => versionsOf(this.#plan, name));
+      return micros(Math.max(...models.map(coldStartOf)));
+    });
   }
 
   onCrash(where: { readonly name: string }, error: unknown): void {
@@ -186,6 +207,7 @@ export class Checkers implements Watcher {
   }
   onPull(actor: Incarnation, pull: Pull): void {
     this.story.tell(this.#now(), actor.name, "pulls the inputs of a batch", pull);
+    if (this.#isHeld(actor.slot)) this.#report("T4", `${actor.name} takes a batch while another has its accelerators`);
     this.fence.accepted(actor, pull);
   }
   onCarried(actor: Incarnation, batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]): void {

@@ -8,13 +8,16 @@ import { toJson } from "@tutti/wire";
 import { ActorCluster } from "../fixtures/actor-cluster/actor-cluster.ts";
 import { echoModel, echoRequest, readEcho } from "../fixtures/actor-cluster/echo-model.ts";
 import type { Process } from "../fixtures/actor-cluster/process.ts";
+import { clockOf } from "./clocks.ts";
 import { EngineFaults, createActor, logsTo } from "./actors.ts";
 import type { Checkers } from "./checkers.ts";
 import { loadedOf, withVariants } from "./families.ts";
 import { HostLinks } from "./host-links.ts";
 import { type Kind, PLAIN } from "./kinds.ts";
 import { Links } from "./links.ts";
+import type { Parts } from "./parts.ts";
 import type { Placing } from "./placements.ts";
+import { PLANNED_PAUSE_MAX, coldStartMax } from "./planners.ts";
 import type { ModelPlan, Plan } from "./plan.ts";
 import { latencyOf } from "./unlike-executors.ts";
 import type { Asked, Watcher } from "./watcher.ts";
@@ -31,6 +34,8 @@ export class Cluster extends ActorCluster {
   readonly hostLinks: HostLinks;
   readonly engines: EngineFaults;
   readonly asked: Asked[] = [];
+  /** Undefined: no executor is ever divided. */
+  parts: Parts | undefined;
   /** While true, no client can connect to the NATS server. */
   serverAway = false;
   readonly #plan: Plan;
@@ -60,7 +65,7 @@ export class Cluster extends ActorCluster {
       links: hostLinks,
       lives: (host, pid) => this.processes.some(({ process }) => process.host === host && process.pid === pid),
       telemetry: (actor) => logsTo((level, fields, text) => watcher.onLogged(actor, level, fields, text)),
-      nextSkew: () => (skewUsMax === 0 ? 0 : prng.nextInt(2 * skewUsMax + 1) - skewUsMax),
+      nextSkew: () => clockOf(plan, skewUsMax === 0 ? 0 : prng.nextInt(2 * skewUsMax + 1) - skewUsMax),
       nextKey: () => actorKey(1 + prng.nextUint32() * 4_096 + prng.nextInt(4_096)),
       // No message between publishers and the system is lost or repeated: it would be another request, or none.
       fates: (hop) => {
@@ -101,7 +106,9 @@ export class Cluster extends ActorCluster {
       // A latency that a model says is that of every type that it is loaded on.
       const { profile, ...unmeasured } = echo;
       const measured = this.#plan.slow === undefined ? { ...unmeasured, profile: profile! } : unmeasured;
-      const spec = withVariants({ ...measured, version, runDeadline }, loaded);
+      const scaleToZero = this.#plan.planned?.scaleToZero[number - 1];
+      const parking = scaleToZero !== undefined && { scaleToZero };
+      const spec = withVariants({ ...measured, version, runDeadline, ...parking }, loaded);
       this.store.put(BUCKET.models, name, toJson(spec), () => undefined);
     }
   }
@@ -119,15 +126,20 @@ export class Cluster extends ActorCluster {
   }
   /** Starts a slot's actor, with all actors of the same process. */
   start(slot: string): void {
-    if (this.running.has(slot)) return;
+    if (this.running.has(slot) || this.parts?.isAway(slot) === true) return;
     // The process waits for the server.
     if (this.serverAway) return this.later(5_000, () => this.start(slot));
     const plan = this.#plan.grouping.processes.find(({ slots }) => slots.includes(slot))!;
-    const makers = { plan: this.#plan, watcher: this.#watcher, engines: this.engines };
+    const makers = { plan: this.#plan, watcher: this.#watcher, engines: this.engines, parts: this.parts };
     this.startProcess(plan, (made) => {
       this.#processOfKey.set(made.config.key, plan.name);
       return createActor(makers, made, () => this.#restart(plan.slots));
     });
+  }
+
+  override kill(slot: string): void {
+    super.kill(slot);
+    this.parts?.ended(slot);
   }
 
   /** Ends a process whose engine is unusable, and starts it again. */
@@ -198,7 +210,7 @@ export class Cluster extends ActorCluster {
     return this.#prng.nextInt(max);
   }
 
-  ask(model: ModelPlan, sloMs: number, kind: Kind = PLAIN): Asked {
+  ask(model: Pick<ModelPlan, "name">, sloMs: number, kind: Kind = PLAIN): Asked {
     const at = this.now;
     const publisher = this.#publishers[this.#prng.nextInt(PUBLISHERS)]!;
     const reply = publisher.newInbox();
@@ -214,6 +226,7 @@ export class Cluster extends ActorCluster {
       outcomes: [],
       acceptedBy: undefined,
       acceptedAt: at,
+      coldStart: micros(0),
     };
     this.asked.push(asked);
     this.#watcher.onAsked(asked);
@@ -224,7 +237,10 @@ export class Cluster extends ActorCluster {
     });
     // An answer after this time is no repetition that the network made, and no process is stopped for so long: the
     // request is over.
-    this.later(slo + 10 * this.#plan.timeouts.actor.peerTimeout, () => inbox.stop());
+    const longestPause = this.#plan.planned === undefined ? 0 : PLANNED_PAUSE_MAX;
+    this.later(slo + coldStartMax(this.#plan) + longestPause + 10 * this.#plan.timeouts.actor.peerTimeout, () =>
+      inbox.stop(),
+    );
     const { payload, headers } = echoRequest(id, HEADER.costs in kind.headers ? millis(sloMs) : slo);
     publisher.publish(inferSubject(model.name, APP), payload, { reply, headers: { ...headers, ...kind.headers } });
     if (kind.cancelledAt !== undefined)

@@ -44,6 +44,10 @@ export function loadedOf({ models, hasFamily = false }: Pick<Plan, "models" | "h
 export const loadedNameOf = (plan: Plan, index: number): string =>
   plan.hasFamily === true && index < 2 ? FAMILY : plan.models[index]!.name;
 
+/** The number of the model that answers requests for a name. */
+export const numberOf = (plan: Plan, name: string): number =>
+  loadedOf(plan).find(({ model, variants }) => [model, ...variants].some((one) => one.name === name))?.number ?? 0;
+
 /** The name of the output that answers a model's requests; undefined for an echo model's own. */
 export const outputOf = ({ models, hasFamily }: Plan, name: string): string | undefined =>
   hasFamily === true && models.slice(0, 2).some((model) => model.name === name) ? `y of ${name}` : undefined;

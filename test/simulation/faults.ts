@@ -6,6 +6,7 @@ import type { Cluster } from "./cluster.ts";
 import type { Checkers } from "./checkers.ts";
 import { loadedNameOf } from "./families.ts";
 import type { Cut } from "./links.ts";
+import { Parts } from "./parts.ts";
 import type { Action, Plan } from "./plan.ts";
 import { hasRollout } from "./rollouts.ts";
 
@@ -22,6 +23,7 @@ export class Faults {
     this.#plan = plan;
     this.#cluster = cluster;
     this.#checkers = checkers;
+    if (plan.hasParts === true) cluster.parts = new Parts(cluster, (slot) => this.#drain(slot, undefined));
   }
 
   perform(action: Action): void {
@@ -61,6 +63,8 @@ export class Faults {
         return cluster.place(action.placing);
       case "share":
         return cluster.share(action.percent, action.isShadow);
+      case "divide":
+        return cluster.parts?.divide();
       case "junk":
         return cluster.junk();
       case "burst": {
@@ -75,9 +79,10 @@ export class Faults {
 
   /** Whether a process that was told to leave, or whose engine hangs, still ends, or isn't back yet. */
   get isUnderWay(): boolean {
-    const { running, slots, engines } = this.#cluster;
+    const { running, slots, engines, parts } = this.#cluster;
+    const isMissing = (slot: string): boolean => !running.has(slot) && parts?.isAway(slot) !== true;
     const leaving = [...this.#draining].some(({ alive }) => alive);
-    return leaving || engines.isEnding || slots.some((slot) => !running.has(slot));
+    return leaving || engines.isEnding || parts?.isUnderWay === true || slots.some(isMissing);
   }
 
   #kill(slot: string, backAfterUs: number): void {

@@ -11,6 +11,7 @@ import { fromJson } from "@tutti/wire";
 import type { Pull } from "../fixtures/actor-cluster/ports.ts";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { Plan } from "./plan.ts";
+import { coldStartMax } from "./planners.ts";
 import { hasLongFaults } from "./production-timeouts.ts";
 import type { Report } from "./violation.ts";
 
@@ -66,6 +67,8 @@ export class FenceChecker {
   readonly #report: Report;
   readonly #now: () => number;
   readonly #hasLongFaults: boolean;
+  /** Inputs of a request that may wait for a cold start are waited for as long as its batch may start. */
+  readonly #coldStartMax: number;
   readonly #rankerOf = new Map<number, ActorKey>();
   readonly #subClusterOf = new Map<number, string>();
   readonly #batcherOf = new Map<string, ActorKey>();
@@ -89,6 +92,7 @@ export class FenceChecker {
     this.#report = report;
     this.#now = now;
     this.#hasLongFaults = hasLongFaults(plan);
+    this.#coldStartMax = coldStartMax(plan);
   }
 
   /** A lease as the store has it, at the moment of the write. */
@@ -244,7 +248,7 @@ export class FenceChecker {
     }
     for (const [id, { at, actor, finished }] of this.#accepted) {
       if (finished || !actor.alive || actor.paused) continue;
-      if (this.#now() > Math.max(at, actor.wokenAt) + RUN_US_MAX)
+      if (this.#now() > Math.max(at, actor.wokenAt) + RUN_US_MAX + this.#coldStartMax)
         this.#report("T4", `${actor.name} has accepted batch ${id} and never reported it`);
     }
   }

@@ -7,6 +7,7 @@ import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { Worker } from "node:worker_threads";
 import { type FuzzJob, type FuzzReport, type SeedsTaken, failureText } from "./fuzz-seeds.ts";
+import { LATER_SEEDS } from "./later-seeds.ts";
 import { runTrial } from "./trial.ts";
 
 const USAGE =
@@ -47,7 +48,7 @@ function readOptions(): FuzzOptions | undefined {
     return {
       seeds: number("seeds") ?? Infinity,
       minutes: number("minutes") ?? (number("seeds") === undefined ? 1 : Infinity),
-      from: number("from") ?? 1,
+      from: number("from") ?? LATER_SEEDS,
       workers: Math.max(1, number("workers") ?? availableParallelism()),
       failures: Math.max(1, number("failures") ?? 10),
       seed: number("seed"),

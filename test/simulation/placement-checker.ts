@@ -1,12 +1,16 @@
 /**
  * PL2: a batcher that has been shown that a model moved to another sub-cluster sends no more batches of it under grants
- * of the leader that the model has left.
+ * of the leader that the model has left. A planner's placements follow one another (PN1), and a model that is parked
+ * was marked for long enough before (PL6, PARK-1).
  */
 import { type BatchDispatched, type Placement, isPlacement } from "@tutti/protocol";
 import { type ActorKey, modelNumberOf } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { Report } from "./violation.ts";
+
+/** Time between the mark and the leaving (PARK-1), less what two planners' clocks may differ. */
+const LEAVES_US = 2_000_000 - 1_000;
 
 interface Shown {
   /** In true time. */
@@ -17,18 +21,38 @@ interface Shown {
 export class PlacementChecker {
   readonly #report: Report;
   readonly #now: () => number;
+  readonly #isPlanned: boolean;
   /** By the revision of the store. */
   readonly #written = new Map<number, Placement>();
   readonly #shown = new Map<ActorKey, Shown>();
 
-  constructor(report: Report, now: () => number) {
+  /** @param isPlanned - whether production's planner alone writes placements */
+  constructor(report: Report, now: () => number, isPlanned: boolean) {
+    this.#isPlanned = isPlanned;
     this.#report = report;
     this.#now = now;
   }
 
   placementWritten(value: Uint8Array, revision: number): void {
     const placement = fromJson(value);
-    if (isPlacement(placement)) this.#written.set(revision, placement);
+    if (!isPlacement(placement)) return;
+    this.#written.set(revision, placement);
+    if (this.#last !== undefined && this.#isPlanned) this.#follows(this.#last, placement);
+    this.#last = placement;
+  }
+  #last: Placement | undefined;
+
+  #follows(before: Placement, { epoch, madeAt, models, parked = [] }: Placement): void {
+    if (epoch <= before.epoch) this.#report("PN1", `placement ${epoch} is written over ${before.epoch}`);
+    const served = new Set(models.map(({ number }) => number));
+    for (const { number } of before.models) {
+      if (served.has(number)) continue;
+      const mark = before.parked?.find((one) => one.number === number);
+      if (mark === undefined || !parked.some((one) => one.number === number))
+        this.#report("PL6", `placement ${epoch} takes model ${number} from all, which was not about to be parked`);
+      else if (madeAt - mark.since < LEAVES_US)
+        this.#report("PARK-1", `model ${number} leaves ${madeAt - mark.since} µs after it was marked`);
+    }
   }
 
   /** The store has shown an actor a placement. It ignores one that is older than what it knows. */
@@ -36,6 +60,11 @@ export class PlacementChecker {
     const placement = this.#written.get(revision);
     if (placement !== undefined && placement.epoch > (this.#shown.get(key)?.placement.epoch ?? -1))
       this.#shown.set(key, { at: this.#now(), placement });
+  }
+
+  /** Whether an actor has been shown the model as parked. */
+  isParked({ key }: Incarnation, model: number): boolean {
+    return this.#shown.get(key)?.placement.parked?.some(({ number }) => number === model) === true;
   }
 
   /** @param from - the sub-cluster of the grant's leader; undefined: nobody holds its epoch */

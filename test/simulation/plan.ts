@@ -2,6 +2,9 @@ import { Prng } from "@tutti/units";
 import { FAST_TIMEOUTS, type Timeouts } from "../fixtures/actor-cluster/timeouts.ts";
 import { type Grouping, apart, groupingOf } from "./groupings.ts";
 import { type Placing, type Placings, hasTwoSubClusters, placingsOf } from "./placements.ts";
+import { withParts } from "./parts.ts";
+import { type Pipelined, withPipeline } from "./pipelines.ts";
+import { type Planned, withPlanner } from "./planners.ts";
 import { withFamily } from "./families.ts";
 import { type Kinds, withKinds } from "./kinds.ts";
 import { type Slow, withUnlikeExecutors } from "./unlike-executors.ts";
@@ -61,6 +64,8 @@ export type Action =
   | { readonly kind: "place"; readonly placing: Placing }
   /** The first model's second version gets this share of the requests from now on, or becomes its shadow. */
   | { readonly kind: "share"; readonly percent: number; readonly isShadow: boolean }
+  /** An executor is replaced by two halves of its accelerators, or those by a whole one. */
+  | { readonly kind: "divide" }
   /** Malformed messages from a stranger, to all actors. */
   | { readonly kind: "junk" }
   /** Requests of one model at once. */
@@ -98,6 +103,12 @@ export interface Plan {
   readonly executors: number;
   /** Undefined: one sub-cluster, and no placement is ever written. */
   readonly placings?: Placings;
+  /** Undefined: no planner runs. */
+  readonly planned?: Planned;
+  /** Whether an executor is replaced by two halves, and back. */
+  readonly hasParts?: boolean;
+  /** Undefined: there is no pipeline. */
+  readonly pipelined?: Pipelined;
   /** Whether the first two models are variants of one family. */
   readonly hasFamily?: boolean;
   /** Undefined: all requests are alike. */
@@ -137,16 +148,19 @@ const CLEAN: LinkFaults = { loss: 0, repeat: 0, late: 0, lateUsMax: 0 };
 const undisturbed = (): LinkFaults => CLEAN;
 
 /** Swarm testing: each seed has its own few kinds of fault, so that none hides another. */
-export const planOf = (seed: number): Plan =>
-  withUnlikeExecutors(withKinds(withFamily(withProductionTimeouts(withRollout(withGrouping(ungrouped(seed)))))));
+export function planOf(seed: number): Plan {
+  const timed = withProductionTimeouts(withRollout(withGrouping(withPlanner(ungrouped(seed)))));
+  return withPipeline(withParts(withUnlikeExecutors(withKinds(withFamily(timed)))));
+}
 
-type Ungrouped = Omit<Plan, "grouping" | "isOrderly">;
+/** A plan before its actors are dealt to processes. */
+export type Ungrouped = Omit<Plan, "grouping" | "isOrderly">;
 
 function withGrouping(plan: Ungrouped): Plan {
-  const { seed, joiners, durationUs, calm, struck, placings } = plan;
+  const { seed, joiners, durationUs, calm, struck, placings, planned } = plan;
   const isOrderly = plan.hopJitterUs === 0 && plan.link === undisturbed;
   const slots = allSlots(plan);
-  const subClusters = placings?.subClusters.length ?? 1;
+  const subClusters = (placings ?? planned)?.subClusters.length ?? 1;
   const grouping = groupingOf(seed, { slots, joiners, durationUs, subClusters, quiet: calm || struck });
   const breaks = grouping.breaks.map(({ atUs, slot }) => ({ atUs, action: { kind: "break-links", slot } as const }));
   return { ...plan, grouping, isOrderly, actions: [...plan.actions, ...breaks] };
@@ -249,7 +263,7 @@ function linkFaults(prng: Prng, worst: number): Plan["link"] {
   };
 }
 
-type Sizes = Pick<Plan, "ingresses" | "batchers" | "rankers" | "executors">;
+type Sizes = Pick<Plan, "ingresses" | "batchers" | "rankers" | "executors"> & Partial<Pick<Plan, "planned">>;
 
 const slotsOf = (sizes: Sizes): Record<"ingress" | "batcher" | "ranker" | "executor", string[]> => {
   const names = (role: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${role}-${i}`);
@@ -261,7 +275,11 @@ const slotsOf = (sizes: Sizes): Record<"ingress" | "batcher" | "ranker" | "execu
   };
 };
 
-export const allSlots = (sizes: Sizes): string[] => [...Object.values(slotsOf(sizes)).flat(), "profiler-0"];
+export const allSlots = (sizes: Sizes): string[] => [
+  ...Object.values(slotsOf(sizes)).flat(),
+  "profiler-0",
+  ...(sizes.planned?.slots ?? []),
+];
 
 /** A grouping for plans that are made by hand: each actor in a process of its own. */
 export const everyoneApart = (sizes: Sizes): Grouping => ({

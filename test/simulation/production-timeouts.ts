@@ -2,6 +2,7 @@
 import { IDLE_HEARTBEAT_EVERY } from "@tutti/host/role-defaults";
 import { FAST_TIMEOUTS, PRODUCTION_TIMEOUTS } from "../fixtures/actor-cluster/timeouts.ts";
 import type { Action, Plan } from "./plan.ts";
+import { PLANNED_PAUSE_MAX } from "./planners.ts";
 
 /** One seed in so many. */
 const EVERY = 4;
@@ -10,8 +11,9 @@ const STRETCH = PRODUCTION_TIMEOUTS.actor.peerTimeout / FAST_TIMEOUTS.actor.peer
 const RATE = 0.3;
 
 /** Whether faults last so long that actors give up a belief after a second or more, and begin anew. */
-export const hasLongFaults = ({ timeouts, calm, struck }: Pick<Plan, "timeouts" | "calm" | "struck">): boolean =>
-  timeouts === PRODUCTION_TIMEOUTS && !calm && !struck;
+export const hasLongFaults = ({ timeouts, calm, struck, planned }: LongFaults): boolean =>
+  planned !== undefined || (timeouts === PRODUCTION_TIMEOUTS && !calm && !struck);
+type LongFaults = Pick<Plan, "timeouts" | "calm" | "struck" | "planned">;
 
 /** Draws nothing, so that all else in a seed means what it means with fast time-outs. */
 export function withProductionTimeouts(plan: Plan): Plan {
@@ -20,7 +22,13 @@ export function withProductionTimeouts(plan: Plan): Plan {
   // Killed and leaving processes are noticed without a time-out.
   if (plan.calm) return timed;
   if (plan.struck) return struckLater(timed);
-  const { placings, durationUs, models, actions } = plan;
+  const { placings, durationUs, models, actions, planned } = plan;
+  // It lasts for seconds as it is.
+  if (planned !== undefined)
+    return {
+      ...timed,
+      actions: actions.map(({ atUs, action }) => ({ atUs, action: stretched(action, PLANNED_PAUSE_MAX) })),
+    };
   return {
     ...timed,
     ...(placings !== undefined && { placings: { ...placings, brief: undefined } }),
@@ -40,5 +48,5 @@ function struckLater(plan: Plan): Plan {
 }
 
 /** The time after which a killed or leaving process is back stays: no time-out decides about it. */
-const stretched = (action: Action): Action =>
-  "forUs" in action ? { ...action, forUs: action.forUs * STRETCH } : action;
+const stretched = (action: Action, mostUs = Infinity): Action =>
+  "forUs" in action ? { ...action, forUs: Math.min(action.forUs * STRETCH, mostUs) } : action;

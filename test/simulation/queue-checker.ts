@@ -62,6 +62,11 @@ export class QueueChecker {
   /** After this silence a batcher may take a peer for dead. */
   readonly #silentUs: number;
   readonly #hasLongFaults: boolean;
+  /**
+   * Whether a seed lasts so long that a model may be found to take unlike times. Its batches start by when they likely
+   * end in time, and name a run that is almost certainly over (LENGTH-4 of packages/scheduling).
+   */
+  readonly #mayBeDynamic: boolean;
   readonly #ledgers = new Map<Incarnation, Ledger>();
   readonly #batchers = new Map<ActorKey, Incarnation>();
   readonly #ended = new Set<ActorKey>();
@@ -72,6 +77,7 @@ export class QueueChecker {
     this.#termOf = termOf;
     this.#silentUs = plan.timeouts.actor.peerTimeout * 0.9;
     this.#hasLongFaults = hasLongFaults(plan);
+    this.#mayBeDynamic = plan.planned !== undefined;
   }
 
   started(actor: Incarnation): void {
@@ -143,7 +149,8 @@ export class QueueChecker {
         this.#report("M1", `request ${id} is dispatched after it was refused or withdrawn`);
       if (entry.state === "out" && !entry.isLoose && !this.#mayComeBack(ledger, entry))
         this.#report("M1", `request ${id} is in batches ${entry.batch?.batchId} and ${batch.batchId} of ${actor.name}`);
-      if (batch.startAt + batch.expectedRun > entry.deadline)
+      const run = this.#mayBeDynamic ? 0 : batch.expectedRun;
+      if (batch.startAt + run > entry.deadline || batch.latest > entry.deadline)
         this.#report("M4", `batch ${batch.batchId} is planned to end after the deadline of request ${id}`);
       entry.state = "out";
       entry.batch = batch;

@@ -23,4 +23,8 @@ export function withRollout(plan: Plan): Plan {
   return { ...plan, models, actions: [...plan.actions, ...shares] };
 }
 
+/** Models that may answer a request for a name. */
+export const versionsOf = (plan: Pick<Plan, "models">, name: string): readonly string[] =>
+  hasRollout(plan) && name === plan.models[0]!.name ? [name, SECOND] : [name];
+
 export const hasRollout = ({ models }: Pick<Plan, "models">): boolean => models.some(({ name }) => name === SECOND);

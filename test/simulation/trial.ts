@@ -6,7 +6,10 @@ import { type Micros, Prng, after, micros, millis, seconds } from "@tutti/units"
 import { Checkers } from "./checkers.ts";
 import { Cluster, watchStore } from "./cluster.ts";
 import { Faults } from "./faults.ts";
-import { drawKind, patienceOf } from "./kinds.ts";
+import { PLAIN, drawKind, patienceOf } from "./kinds.ts";
+import { HELD_US_MAX } from "./parts.ts";
+import { PIPELINE } from "./pipelines.ts";
+import { coldStartMax, paceOf, plannedBound } from "./planners.ts";
 import { type ModelPlan, type Plan, planOf } from "./plan.ts";
 import { StoryLog } from "./story-log.ts";
 import type { Violation } from "./violation.ts";
@@ -74,7 +77,8 @@ class Trial {
     this.#plan = plan;
     this.#prng = new Prng(plan.seed + 1_000_003);
     const log = new StoryLog(story);
-    this.#checkers = new Checkers(plan, () => this.#cluster.now, log);
+    const isHeld = (slot: string): boolean => this.#cluster.parts?.isHeld(slot) === true;
+    this.#checkers = new Checkers(plan, () => this.#cluster.now, log, isHeld);
     this.#cluster = new Cluster(plan, this.#checkers);
     this.#faults = new Faults(plan, this.#cluster, this.#checkers);
     watchStore(this.#cluster, this.#checkers);
@@ -104,8 +108,7 @@ class Trial {
     if (!this.#awaitService("service comes back once faults stop", 2)) return;
     this.#recovery = micros(this.#cluster.now - stoppedAt);
     if (!this.#awaitReturns() || !this.#serveAll()) return;
-    if (!this.#advance(micros(Math.max(20_000, stoppedAt + patienceOf(this.#plan) * SETTLED_US - this.#cluster.now))))
-      return;
+    if (!this.#advance(micros(Math.max(20_000, stoppedAt + this.#settledUs - this.#cluster.now)))) return;
     this.#checkRest();
   }
 
@@ -135,8 +138,11 @@ class Trial {
     }
     return !this.#isBad;
   }
+  get #settledUs(): number {
+    return patienceOf(this.#plan) * SETTLED_US + coldStartMax(this.#plan);
+  }
   get #livenessBound(): Micros {
-    return micros(LIVENESS_BOUND + 2 * this.#plan.timeouts.actor.peerTimeout);
+    return micros(LIVENESS_BOUND + plannedBound(this.#plan) + 2 * this.#plan.timeouts.actor.peerTimeout);
   }
   get #isBad(): boolean {
     return this.#checkers.violations.length > 0;
@@ -153,7 +159,8 @@ class Trial {
         if (!this.#advance(probeGapOf(this.#plan))) return false;
       }
       const isDone = (): boolean => probes.every(({ outcomes }) => outcomes.length > 0);
-      this.#cluster.clock.runUntil(() => this.#isBad || isDone(), after(this.#cluster.now, millis(PROBE_SLO_MS + 100)));
+      const within = micros(millis(PROBE_SLO_MS + 100) + coldStartMax(this.#plan));
+      this.#cluster.clock.runUntil(() => this.#isBad || isDone(), after(this.#cluster.now, within));
       if (this.#isBad) return false;
       good = this.#isServed(probes) ? good + 1 : 0;
       if (good === 0 && !this.#advance(millis(10))) return false;
@@ -171,7 +178,8 @@ class Trial {
    */
   #awaitReturns(): boolean {
     if (!this.#faults.isUnderWay) return true;
-    const limit = after(this.#cluster.now, this.#livenessBound);
+    const heldUs = this.#plan.hasParts === true ? HELD_US_MAX : 0;
+    const limit = after(this.#cluster.now, micros(this.#livenessBound + heldUs));
     while (this.#faults.isUnderWay) {
       if (!this.#advance(millis(10))) return false;
       if (this.#cluster.now < limit) continue;
@@ -272,16 +280,33 @@ class Trial {
     const prng = this.#prng.fork();
     /** A generator of its own, so that plain requests come when they came. */
     const kinds = new Prng(this.#plan.seed * 1_009 + 31);
-    for (const model of this.#plan.models) {
+    this.#startPipelineLoad(durationUs);
+    for (const [index, model] of this.#plan.models.entries()) {
       let at = 0;
       for (;;) {
-        at += prng.nextExponential(model.ratePerSecond / 1e6);
+        const { factor, untilUs } = paceOf(this.#plan, index, at);
+        const next = factor === 0 ? untilUs : at + prng.nextExponential((factor * model.ratePerSecond) / 1e6);
+        at = Math.min(next, untilUs);
         if (at >= durationUs) break;
+        if (at === untilUs) continue;
         const sloMs =
           this.#plan.calm || this.#plan.struck ? model.sloMs : Math.ceil(model.sloMs * (0.7 + prng.nextFloat()));
         const kind = drawKind(this.#plan, kinds, sloMs);
         this.#cluster.later(Math.round(at), () => this.#cluster.ask(model, sloMs, kind));
       }
+    }
+  }
+
+  #startPipelineLoad(durationUs: number): void {
+    const { pipelined, seed } = this.#plan;
+    if (pipelined === undefined) return;
+    const { sloMs, ratePerSecond, cancelled } = pipelined;
+    const prng = new Prng(seed * 1_013 + 53);
+    for (let at = 0; ;) {
+      at += prng.nextExponential(ratePerSecond / 1e6);
+      if (at >= durationUs) return;
+      const kind = prng.nextFloat() < cancelled ? { ...PLAIN, cancelledAt: prng.nextFloat() } : PLAIN;
+      this.#cluster.later(Math.round(at), () => this.#cluster.ask({ name: PIPELINE }, sloMs, kind));
     }
   }
 }

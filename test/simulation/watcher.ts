@@ -18,6 +18,8 @@ export interface Asked {
   /** The ingress that got it; undefined before. */
   acceptedBy: Incarnation | undefined;
   acceptedAt: Instant;
+  /** Time beyond its SLO that it has, since its ingress was shown its model as parked. */
+  coldStart: Micros;
 }
 export interface Outcome extends EchoAnswer {
   readonly at: Instant;

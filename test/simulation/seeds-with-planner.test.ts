@@ -1,0 +1,13 @@
+/** Later seeds: with a planner and idle models, halves of accelerators, a pipeline, and clocks that drift. */
+import { expect, test } from "vitest";
+import { LATER_SEEDS } from "./later-seeds.ts";
+import { SEEDS_MS, runSeeds } from "./run-seeds.ts";
+import { runTrial } from "./trial.ts";
+
+test("later seeds of faults break no invariant (T1 to T9): the first 16", { timeout: SEEDS_MS }, () => {
+  runSeeds(LATER_SEEDS, LATER_SEEDS + 15);
+});
+
+test("a request that the batch of a dynamic model leaves out is refused before its deadline", () => {
+  expect(runTrial(3_000_045).violation).toBeUndefined();
+});
