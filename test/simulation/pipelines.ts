@@ -61,6 +61,9 @@ export function withPipeline(plan: Plan): Plan {
 export const modelsOf = ({ pipelined }: Pick<Plan, "pipelined">, target: string): readonly string[] =>
   target === PIPELINE && pipelined !== undefined ? pipelined.models : [target];
 
+/** Timers that an ingress has for requests to the pipeline: one for each, and one for a function that takes a while. */
+export const timersOf = ({ pipelined }: Pick<Plan, "pipelined">): number => 2 * (pipelined?.instancesMax ?? 0);
+
 /** The pipeline as an ingress serves it, whose functions take their time by its clock. */
 export function servedPipeline({ pipelined }: Plan, clock: Clock): ServedPipelines | undefined {
   if (pipelined === undefined) return undefined;
