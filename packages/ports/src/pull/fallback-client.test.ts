@@ -105,6 +105,21 @@ test("no pull waits for a connection: until one is up all go the other way", () 
   expect([said(), outcomes]).toEqual([["direct pull 50"], [items, items, items]]);
 });
 
+test("a connection that was closed while idle is made by the next pull, unless that fails", () => {
+  const { direct, ask, said, outcomes } = pair();
+  direct.connected = false;
+  ask();
+  direct.connectDone(true);
+  direct.connected = false;
+  ask();
+  expect(said()).toEqual(["direct connect", "relayed pull 50", "direct pull 50"]);
+  direct.answer = { failure: "unreachable" };
+  ask();
+  ask();
+  expect(said()).toEqual(["direct pull 50", "relayed pull 50", "direct connect", "relayed pull 50"]);
+  expect(outcomes).toEqual([items, items, items, items]);
+});
+
 test("a port that doesn't answer is tried again after pauses that grow, and left alone meanwhile", () => {
   const { direct, time, ask, said } = pair();
   direct.connected = false;
@@ -170,6 +185,15 @@ test("forgetting and closing reach both, and a forgotten peer is connected to ag
   let closed = false;
   client.close(() => (closed = true));
   expect([said(), closed]).toEqual([["direct close", "relayed close"], true]);
+});
+
+test("a connection that is given up because the client closes is no other way", () => {
+  const { direct, client, ask, said } = pair();
+  direct.connected = false;
+  ask();
+  client.close(() => undefined);
+  direct.connectDone(false);
+  expect(said()).toEqual(["direct connect", "relayed pull 50", "direct close", "relayed close"]);
 });
 
 test("an ingress with two servers tells the direct one's address and closes both", () => {

@@ -24,7 +24,7 @@ interface Attempt {
 
 /**
  * Pulls over a direct connection where there is one, and the relayed route otherwise. Connections are made in the
- * background, since a port may be silent: no pull waits for one.
+ * background, since a port may be silent: no pull waits for one, except at a port that has answered before.
  */
 export function fallbackClient(direct: DirectClient, relayed: DataClient, options: FallbackOptions): DataClient {
   return new FallbackClient(direct, relayed, options);
@@ -36,6 +36,8 @@ class FallbackClient implements DataClient {
   readonly #options: FallbackOptions;
   /** Peers that are not connected. They are few, and leave by `forget`. */
   readonly #attempts = new Map<ActorKey, Attempt>();
+  /** Peers whose port has answered. A connection that was closed while idle is made again by the next pull. */
+  readonly #reached = new Set<ActorKey>();
   #closed = false;
 
   constructor(direct: DirectClient, relayed: DataClient, options: FallbackOptions) {
@@ -46,13 +48,14 @@ class FallbackClient implements DataClient {
 
   pull(peer: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void {
     const { now } = this.#options;
-    if (!this.#direct.isConnected(peer)) {
+    if (!this.#direct.isConnected(peer) && !this.#reached.has(peer.key)) {
       this.#connect(peer);
       return this.#relayed.pull(peer, pull, timeoutMs, done);
     }
     const start = now();
     this.#direct.pull(peer, pull, timeoutMs, (outcome) => {
       if (!("failure" in outcome) || outcome.failure !== "unreachable" || this.#closed) return done(outcome);
+      this.#reached.delete(peer.key);
       const leftMs = timeoutMs - (now() - start);
       if (leftMs <= 0) return done({ failure: "timeout" });
       this.#relayed.pull(peer, pull, leftMs, done);
@@ -71,6 +74,7 @@ class FallbackClient implements DataClient {
       if (this.#attempts.get(key) !== attempt) return;
       if (isUp) {
         this.#attempts.delete(key);
+        this.#reached.add(key);
         if (failures > 0) onSwitch?.(key, "direct");
         return;
       }
@@ -86,12 +90,14 @@ class FallbackClient implements DataClient {
 
   forget(key: ActorKey): void {
     this.#attempts.delete(key);
+    this.#reached.delete(key);
     this.#direct.forget(key);
     this.#relayed.forget(key);
   }
 
   close(done: () => void): void {
     this.#closed = true;
+    this.#attempts.clear();
     this.#direct.close(() => this.#relayed.close(done));
   }
 }
