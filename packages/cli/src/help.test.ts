@@ -1,8 +1,8 @@
 /** Tests of `--help` for every command, and of the errors for mistyped commands and options. */
 import { spawnSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { commandLine } from "./command-line.ts";
 import { exampleLines } from "./examples.ts";
 import { createProgram } from "./program.ts";
 
@@ -20,9 +20,20 @@ function helpOf(path: string): string {
   return text;
 }
 
-const main = fileURLToPath(new URL("main.ts", import.meta.url));
-const tutti = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-  spawnSync(process.execPath, [main, ...args], { encoding: "utf8", env: { ...process.env, FORCE_COLOR: undefined } });
+/** Runs a command line in this process. */
+async function tutti(...args: string[]) {
+  const said = { stdout: "", stderr: "" };
+  const listening = (["stdout", "stderr"] as const).map((name) =>
+    vi.spyOn(process[name], "write").mockImplementation((text) => ((said[name] += String(text)), true)),
+  );
+  try {
+    await commandLine(args);
+    return { ...said, status: process.exitCode };
+  } finally {
+    for (const one of listening) one.mockRestore();
+    process.exitCode = undefined;
+  }
+}
 
 test.for(all(createProgram()).map(pathOf))("`tutti %s --help` has an example of it that parses", async (path) => {
   const examples = exampleLines(helpOf(path));
@@ -42,33 +53,40 @@ test.for(all(createProgram()).map(pathOf))("`tutti %s --help` has an example of 
   }
 });
 
-test("who mistypes a command or an option is told the nearest one, with exit code 2", () => {
+test("who mistypes a command or an option is told the nearest one, with exit code 2", async () => {
   for (const [args, nearest] of [
     [["statsu"], "status"],
     [["plan", "pakc"], "pack"],
     [["up", "--excutors", "2"], "--executors"],
     [["run", "exectuor"], "executor"],
   ] as const) {
-    const { status, stdout, stderr } = tutti(...args);
+    const { status, stdout, stderr } = await tutti(...args);
     expect([status, stdout]).toEqual([2, ""]);
     expect(stderr).toMatch(new RegExp(`[Dd]id you mean "?${nearest}`));
   }
 });
 
-test("with --json a mistake is told in JSON on stdout, with exit code 2", () => {
+test("with --json a mistake is told in JSON on stdout, with exit code 2", async () => {
   for (const [args, text] of [
+    [["plan", "--json"], "which command of it? --help lists them"],
+    [["split", "executor-0", "half", "--json"], "half: a whole number of percent, from 1 to 100"],
     [["status", "--bogus", "--json"], "unknown option '--bogus'"],
     [["infer", "--json"], "missing required argument 'model'"],
     [["infer", "mlp", "--seed", "x", "--json"], "--seed x: a whole number from 0 to 4294967295"],
   ] as const) {
-    const { status, stdout } = tutti(...args);
+    const { status, stdout } = await tutti(...args);
     expect([status, JSON.parse(stdout)]).toEqual([2, { error: text, code: "TUTTI_COMMAND", retryable: false }]);
   }
 });
 
 test("nothing that goes to a file or a pipe has colours in it", () => {
-  for (const args of [["--help"], ["doctor", "--help"], ["statsu"], ["models", "--nats", "nats://127.0.0.1:1"]]) {
-    const { stdout, stderr } = tutti(...args);
-    expect(stdout + stderr).not.toMatch(/\u001b/);
-  }
+  const module = new URL("command-line.ts", import.meta.url).href;
+  const lines = [["--help"], ["doctor", "--help"], ["statsu"], ["models", "--nats", "nats://127.0.0.1:1"]];
+  const script = `
+    import { commandLine } from ${JSON.stringify(module)};
+    for (const args of ${JSON.stringify(lines)}) await commandLine(args);`;
+  const env = { ...process.env, FORCE_COLOR: undefined };
+  const child = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8", env });
+  expect(child.stdout + child.stderr).toMatch(/Serves DNN inference[^]*Did you mean status[^]*no NATS server answers/);
+  expect(child.stdout + child.stderr).not.toMatch(/\u001b/);
 });

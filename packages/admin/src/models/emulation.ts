@@ -1,4 +1,4 @@
-/** `--emulate profiles.yaml`: the README of @tutti/engine has the document's schema. */
+/** `--emulate profiles.yaml`: the README of @tutti/ports/engine has the document's schema. */
 import type { DesiredModel } from "@tutti/client/registries";
 import { type EmulatedProfiles, parseEmulatedProfiles } from "@tutti/ports/engine";
 import { TuttiError } from "@tutti/protocol";

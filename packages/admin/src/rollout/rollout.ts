@@ -23,16 +23,18 @@ export function rollout(model: string | undefined, options: RolloutCommandOption
     const routes = new RouteRegistry(store);
     if (order.kind === "show") {
       const view = new ClusterView();
+      const reportsBy = await reporter(store, routes, model);
       const listening = view.listen(bus, cluster);
       await view.until(() => view.hasReports(2), waitMs);
       listening.stop();
-      return show(await reports(store, routes, view, model), options, model);
+      return show(reportsBy(view), options, model);
     }
     const changed = await change(routes, model!, order);
     const isRamp = order.kind === "share" && order.ramp !== undefined;
     if (isRamp && options.json !== true) process.stderr.write(shadowNote(stateOf(changed!)));
     if (isRamp && options.detach !== true) return follow(routes, changed!, options);
-    return show(await reports(store, routes, new ClusterView(), model), options, model);
+    const reportsBy = await reporter(store, routes, model);
+    return show(reportsBy(new ClusterView()), options, model);
   });
 }
 
@@ -58,13 +60,16 @@ async function change(routes: RouteRegistry, name: string, order: RolloutOrder):
   }
 }
 
-/** Reports on one model, or on every model that has several versions or a route. */
-async function reports(
+/**
+ * Reports on one model, or on every model that has several versions or a route.
+ *
+ * @throws {CommandError} there is no such model
+ */
+async function reporter(
   store: Store,
   routes: RouteRegistry,
-  view: ClusterView,
   model: string | undefined,
-): Promise<RolloutReport[]> {
+): Promise<(view: ClusterView) => RolloutReport[]> {
   const [listed, known] = await Promise.all([new ModelRegistry(store).list(), routes.list()]);
   const routed = new Map(known.map((route) => [route.name, route]));
   const names = new Set(listed.map(({ spec }) => publicNameOf(spec.name)));
@@ -72,7 +77,7 @@ async function reports(
     throw new CommandError(`no model "${model}" is loaded: \`tutti models\` lists what is`);
   const hasVersions = (name: string): boolean => listed.some(({ spec }) => spec.name.startsWith(`${name}/`));
   const shown = model !== undefined ? [model] : [...names].filter((name) => routed.has(name) || hasVersions(name));
-  return shown.map((name) => rolloutOf(name, listed, routed.get(name), view));
+  return (view) => shown.map((name) => rolloutOf(name, listed, routed.get(name), view));
 }
 
 function show(found: readonly RolloutReport[], options: RolloutCommandOptions, model: string | undefined): void {

@@ -1,3 +1,2 @@
 /** `tutti restart`, `drain`, `undrain`, `split`, `logs`, `refusals`, `status`, `top` and `actors`. */
 export { actors, logs, operate, refusals, status, top } from "@tutti/admin/operator-commands";
-export { wholeNumber } from "@tutti/host";

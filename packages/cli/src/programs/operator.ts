@@ -1,4 +1,5 @@
 /** The operators' commands, as `tutti --help` lists them. */
+import { usageError } from "@tutti/admin";
 import type { Command } from "commander";
 
 const HELP = {
@@ -62,7 +63,7 @@ export function addOperators(program: Command, toCluster: (command: Command) => 
     .action(async (name: string, percent: string, options) =>
       (await import("../commands/operator.ts")).operate("split", name, {
         ...options,
-        size: await sizeOf(percent),
+        size: sizeOf(percent),
       }),
     );
   toCluster(program.command("logs <actor|role|all>"))
@@ -97,9 +98,10 @@ export function addOperators(program: Command, toCluster: (command: Command) => 
     .action(async (options) => (await import("../commands/operator.ts")).actors(options));
 }
 
-async function sizeOf(text: string): Promise<number> {
-  const { wholeNumber } = await import("../commands/operator.ts");
-  return wholeNumber("percent", text, 100);
+function sizeOf(text: string): number {
+  const percent = Number(text);
+  if (Number.isInteger(percent) && percent >= 1 && percent <= 100) return percent;
+  throw usageError(`${text}: a whole number of percent, from 1 to 100`);
 }
 
 const WAIT = "how long to listen at most, 1.1 or longer; actors report once a second, and rates take two reports";

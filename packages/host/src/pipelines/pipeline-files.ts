@@ -23,19 +23,19 @@ export interface PipelineFile {
 /** @throws {CommandError} naming each unreadable file, and what to do */
 export async function readPipelineFiles(folder: string): Promise<PipelineFile[]> {
   const names = await readdir(folder).catch((error: Error) => {
-    throw new CommandError(`--pipelines ${folder}: ${error.message}`);
+    throw new CommandError(`pipelines in ${folder}: ${error.message}`);
   });
   const files = names.filter((name) => /\.ya?ml$/.test(name)).sort();
-  if (files.length === 0) throw new CommandError(`--pipelines ${folder}: no *.yaml file in it declares a pipeline`);
+  if (files.length === 0) throw new CommandError(`pipelines in ${folder}: no *.yaml file in it declares a pipeline`);
   if (files.length > PIPELINES_MAX)
     throw new CommandError(
-      `--pipelines ${folder}: ${files.length} pipelines, at most ${PIPELINES_MAX} (PIPELINES_MAX)`,
+      `pipelines in ${folder}: ${files.length} pipelines, at most ${PIPELINES_MAX} (PIPELINES_MAX)`,
     );
   const read = await Promise.all(files.map((name) => readPipeline(join(folder, name))));
   const all = read.map(({ spec }) => spec.name);
   const twice = all.find((name, index) => all.indexOf(name) !== index);
   if (twice === undefined) return read;
-  throw new CommandError(`--pipelines ${folder}: two pipelines are called "${twice}"; give each a name of its own`);
+  throw new CommandError(`pipelines in ${folder}: two pipelines are called "${twice}"; give each a name of its own`);
 }
 
 /**
