@@ -1,4 +1,7 @@
 /** Opens the connections of one actor to NATS, and a bus on each. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { subscribe } from "node:diagnostics_channel";
+import type { Socket } from "node:net";
 import type { Bus } from "@tutti/ports/bus";
 import { TuttiError } from "@tutti/protocol";
 import { type NatsConnection as Connection, type ConnectionOptions, connect } from "@nats-io/transport-node";
@@ -169,8 +172,30 @@ function openConnection(
     ...(credentials !== undefined && { authenticator: authenticatorOf(credentials) }),
     ...(options.tls !== undefined && { tls }),
   };
-  return connect(settings);
+  const attempt: Attempt = { isOver: false };
+  return attempts
+    .run(attempt, () => connect(settings))
+    .catch((error: unknown) => {
+      attempt.socket?.destroy();
+      throw error;
+    })
+    .finally(() => (attempt.isOver = true));
 }
+
+interface Attempt {
+  /** The newest. */
+  socket?: Socket;
+  isOver: boolean;
+}
+
+/** The client leaves the socket of an attempt that times out open. It would keep the process that gives up. */
+const attempts = new AsyncLocalStorage<Attempt>();
+subscribe("net.client.socket", (message) => {
+  const attempt = attempts.getStore();
+  if (attempt === undefined || attempt.isOver) return;
+  attempt.socket?.destroy();
+  attempt.socket = (message as { readonly socket: Socket }).socket;
+});
 
 function refusalOf(error: unknown, options: BusOptions): TuttiError {
   const reason = error instanceof Error ? error.message : String(error);

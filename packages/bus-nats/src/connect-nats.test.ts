@@ -58,6 +58,15 @@ test("a cluster of servers whose replicas may differ after a kill is warned of; 
   expect(await warned("2.9.10", {})).toBeUndefined();
 });
 
+test("an attempt at a server that says nothing leaves no connection, which would keep the process", async () => {
+  const server = createServer((socket) => void socket.resume().on("close", () => server.close()));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const closed = once(server, "close");
+  const servers = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await expect(connectNats({ servers, name: "test" })).rejects.toThrow("timeout");
+  await closed;
+}, 20_000);
+
 test("closing ends also where the server answers nothing any more", async () => {
   let answers = true;
   const { url, close } = await pretending("2.10.0", () => answers);
