@@ -103,7 +103,7 @@ export function largest(
  *
  * @param size - batch of the head
  */
-function longestRun(from: Gathering, base: number, gpuFree: number, size: number, most: number): number {
+export function longestRun(from: Gathering, base: number, gpuFree: number, size: number, most: number): number {
   const { queue, latencies, perItem } = from;
   const waiting = queue.size;
   let fits = size;

@@ -105,6 +105,16 @@ test("worked: a slow accelerator takes the first requests that it can serve, and
   expect(fast.batches[0]).toMatchObject({ expectedRun: 2_583 });
 });
 
+test("worked: where requests stay for a fast accelerator, a slow one takes the batch that serves most (TYPED-2)", () => {
+  const deadlines = [4_000, 9_000, 11_000, 12_000, 12_000, 12_000];
+  const { grant, batches, model } = queued(deadlines);
+  expect(grant()).toEqual([3, 4, 5, 6]);
+  expect(batches[0]).toMatchObject({ expectedRun: 9_280, latest: 11_000 - 9_280 });
+  expect(model.offered).toMatchObject({ batchSize: 1, latest: 9_000 - 6_124 });
+  // nothing stays where the first can be served
+  expect(queued(deadlines.slice(1)).grant()).toEqual([1, 2, 3]);
+});
+
 test("a slow accelerator takes what it can serve also of requests that came out of order or of which one left (TYPED-2)", () => {
   expect(queued([12_000, 9_000, 5_000, 12_000, 4_000]).grant()).toEqual([2, 1, 4]);
   const { model, grant } = queued([4_000, 5_000, 9_000, 12_000, 12_000, 12_000]);
@@ -189,9 +199,16 @@ test("the choice is that of a naive search, and ends in time whatever the tables
         const [dropBy, runBy] = isKnown ? [fast, own] : [pool, pool];
         const dropped = deadlines.findIndex((deadline) => deadline >= free + dropBy[0]!);
         const kept = deadlines.map((deadline, i) => ({ seq: i + 1, deadline })).slice(dropped < 0 ? 99 : dropped);
-        const first = kept.findIndex(({ deadline }) => deadline >= free + runBy[0]!);
-        const left = first < 0 ? [] : kept.slice(first, first + 6);
-        const size = left.findLastIndex((_, i) => left[0]!.deadline >= free + runBy[i]!) + 1;
+        const firstFor = (b: number): number => kept.findIndex(({ deadline }) => deadline >= free + runBy[b - 1]!);
+        const first = firstFor(1);
+        let left = first < 0 ? [] : kept.slice(first, first + 6);
+        let size = left.findLastIndex((_, i) => left[0]!.deadline >= free + runBy[i]!) + 1;
+        // Where some stay, the largest batch that ends in time anywhere, if it serves more per time.
+        const sizes = [6, 5, 4, 3, 2, 1].filter((b) => firstFor(b) >= 0 && firstFor(b) + b <= kept.length);
+        const [most = 0] = sizes;
+        if (isKnown && first > 0 && most > size && most * runBy[size - 1]! > size * runBy[most - 1]!) {
+          [left, size] = [kept.slice(firstFor(most)), most];
+        }
         expect(taken).toEqual(left.slice(0, size).map(({ seq }) => seq));
         expect(refused).toEqual(deadlines.slice(0, deadlines.length - kept.length).map((_, i) => i + 1));
         for (const { startAt, expectedRun, requests } of batches) {

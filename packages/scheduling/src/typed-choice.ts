@@ -4,7 +4,8 @@
  *
  *   TYPED-1. A request is dropped only if the fastest type can't serve it in time.
  *   TYPED-2. A slower type takes the first requests that it can serve. Those before them, with earlier deadlines, stay
- *            for faster types.
+ *            for faster types. Where some stay anyway, it takes the first that serve most per time: a larger batch of
+ *            later ones.
  *   TYPED-3. A queue in which the slower type can serve nothing is planned with the fastest, and offered to it alone.
  *   TYPED-4. A batch ends in time by the latencies that it is planned with: only these choose its first request and its
  *            size, and those of the fastest type choose what is dropped before.
@@ -13,7 +14,7 @@ import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER } from "@tutti/units";
 import type { UnfitTypes } from "./accelerator-classes.ts";
 import { BatchTargets } from "./batch-targets.ts";
-import { chooseBatch, finish, largest } from "./batch-choice.ts";
+import { chooseBatch, finish, largest, longestRun } from "./batch-choice.ts";
 import type { ModelEffects, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
 
@@ -68,7 +69,9 @@ export function chooseTyped(
   if (first > 0) fastest.headAwaited = size === batchSizeMax ? ALWAYS : frontrun(model, queue.head()!, fast[size + 1]!);
   const waiting = queue.size - first;
   const { deadline } = first === 0 ? queue.head()! : queue.at(first);
-  return largest(latencies, perItem, base, gpuFree, deadline, 1, Math.min(waiting, batchSizeMax));
+  const own = largest(latencies, perItem, base, gpuFree, deadline, 1, Math.min(waiting, batchSizeMax));
+  if (first === 0 || own === batchSizeMax) return own;
+  return longestRun(model, base, gpuFree, own, Math.min(queue.size, batchSizeMax));
 }
 
 const frontrun = ({ perItem, guard, margin }: ModelThread, { deadline }: Request, latency: number): Instant =>
