@@ -48,7 +48,8 @@ export function update(model: ModelThread, out: ModelEffects): void {
   if (model.skipped > 0) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.queue, fastLatencies(model)));
   // LENGTH-1: the batch that is worth most may leave out the request that is due first.
   if (model.dynamic !== undefined) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.queue));
-  if (model.later !== undefined) model.wakeAt = earlier(model.wakeAt, lastLook(model, model.later));
+  if (model.later !== undefined)
+    model.wakeAt = earlier(model.wakeAt, lastLook(model, model.later, fastLatencies(model)));
   offer(model, model.inFlightBatches.isFull(model.now) ? 0 : b, out);
 }
 
@@ -77,7 +78,7 @@ export function choose(
     fastest === undefined
       ? chooseBatch(model, base, gpuFree, refusals)
       : chooseTyped(model, fastest, base, gpuFree, refusals);
-  const b = model.later === undefined ? own : addLater(model, model.later, own, base, gpuFree, refusals);
+  const b = model.later === undefined ? own : addLater(model, model.later, own, base, gpuFree, refusals, fastest);
   model.batchSize = b;
   const { skipped, queue } = model;
   model.isGrowable = (b < model.batchSizeMax && skipped + b === queue.size) || fastest?.isPlanned === true;

@@ -4,7 +4,8 @@
  * goes before them, since its answer saves more.
  *
  *   LATE-1. They never make a batch of others smaller, nor one of its members late.
- *   LATE-2. One that can't meet its step even alone is dropped, and falls back to the step after that, if it has one.
+ *   LATE-2. One that can't meet its step even alone, on the fastest type that serves the model, is dropped, and falls back
+ *           to the step after that, if it has one.
  */
 import { DeadlineQueue } from "@tutti/collections";
 import { ALWAYS, type Instant, NEVER } from "@tutti/units";
@@ -12,6 +13,7 @@ import { chooseBatch, finish, largest, refuse } from "./batch-choice.ts";
 import type { LaterRequest } from "./later-request.ts";
 import type { ModelEffects, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
+import { type FastestPart, chooseLaterTyped } from "./typed-choice.ts";
 
 /** Queues a request for its later step, unless it is queued already. @returns false: there is no room */
 export function keepLater(model: ModelThread, request: LaterRequest): boolean {
@@ -23,7 +25,12 @@ export function keepLater(model: ModelThread, request: LaterRequest): boolean {
   return true;
 }
 
-/** Adds them to a batch of `first` others, or makes a batch of them alone. @returns its size */
+/**
+ * Adds them to a batch of `first` others, or makes a batch of them alone.
+ *
+ * @param fastest - undefined: what can't run with `model.latencies` is not kept for a faster type
+ * @returns its size
+ */
 export function addLater(
   model: ModelThread,
   later: DeadlineQueue<Request>,
@@ -31,12 +38,18 @@ export function addLater(
   base: Instant,
   gpuFree: Instant,
   out: Pick<ModelEffects, "refuse">,
+  fastest: FastestPart | undefined,
 ): number {
   model.laterSize = 0;
-
-  if (first === 0) return (model.laterSize = chooseBatch(model, base, gpuFree, out, later));
+  if (first === 0) {
+    const size =
+      fastest === undefined
+        ? chooseBatch(model, base, gpuFree, out, later)
+        : chooseLaterTyped(model, fastest, base, gpuFree, out, later);
+    return (model.laterSize = size);
+  }
   const { latencies, perItem, batchSizeMax, queue } = model;
-  const alone = finish(latencies, perItem, base, gpuFree, 1);
+  const alone = finish(fastest?.profile.byBatchSize ?? latencies, perItem, base, gpuFree, 1);
   for (let head = later.head(); head !== undefined && alone > head.deadline; head = later.head()) {
     later.shift();
     refuse(model, head, base, gpuFree, 1, out);

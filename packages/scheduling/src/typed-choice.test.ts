@@ -144,6 +144,34 @@ test("a slow accelerator that is given back runs no later step beside requests t
   expect(grant(FAST)).toEqual([2, 1]);
 });
 
+test("a later step that only the fastest type can meet is kept for it, alone and beside others (TYPED-1)", () => {
+  for (const beside of [[], [request(2, 0, 40_000)]]) {
+    const { model, arrive, grant, tick, used, refused } = served();
+    for (const one of [request(1, 0, 12_000, 15_000), ...beside]) arrive(one);
+    tick(10_470); // misses the first step even with the fastest: 10,470 + 1,531 > 12,000
+    expect([refused, model.later?.size]).toEqual([[], 1]);
+    if (beside.length === 0) {
+      expect(model.offered).toMatchObject({ unfit: [SLOW_TYPE], latest: 15_000 - 1_531 });
+      expect(grant(SLOW, 10_471)).toEqual([]);
+      expect(used).toEqual([false]);
+    }
+    expect(grant(FAST, 10_471)).toEqual([1, ...beside.map(({ seq }) => seq)]);
+    const late = served();
+    for (const one of [request(1, 0, 12_000, 15_000), ...beside]) late.arrive(one);
+    late.tick(10_470);
+    late.tick(13_470);
+    expect(late.refused).toEqual([1]);
+  }
+});
+
+test("a slow accelerator takes a later step that it can meet (LATE-1)", () => {
+  const { model, arrive, grant, tick } = served();
+  arrive(request(1, 0, 12_000, 30_000));
+  tick(10_470);
+  expect(model.offered.unfit).toEqual([]);
+  expect(grant(SLOW, 10_471)).toEqual([1]);
+});
+
 test("a type that takes as long for one request, and longer for two, is planned with its own latencies (M4)", () => {
   const [fast, twin] = [tableOf([1_000, 1_100]), tableOf([1_000, 9_000])];
   const { grant, batches } = queued([5_000, 5_000], { pool: twin, fast });

@@ -10,6 +10,7 @@
  *   TYPED-4. A batch ends in time by the latencies that it is planned with: only these choose its first request and its
  *            size, and those of the fastest type choose what is dropped before.
  */
+import type { DeadlineQueue } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER } from "@tutti/units";
 import type { UnfitTypes } from "./accelerator-classes.ts";
@@ -50,15 +51,11 @@ export function chooseTyped(
   gpuFree: Instant,
   out: Pick<ModelEffects, "refuse">,
 ): number {
-  const { latencies, targets, queue, perItem, batchSizeMax } = model;
+  const { latencies, queue, perItem, batchSizeMax } = model;
   const { byBatchSize: fast } = fastest.profile;
   fastest.isPlanned = false;
   fastest.headAwaited = NEVER;
-  model.latencies = fast;
-  model.targets = fastest.targets;
-  const size = chooseBatch(model, base, gpuFree, out);
-  model.targets = targets;
-  model.latencies = latencies;
+  const size = chooseByFastest(model, fastest, base, gpuFree, out, queue);
   if (size === 0 || latencies === fast) return size;
   const first = firstServed(model, base, gpuFree);
   if (first < 0) {
@@ -72,6 +69,42 @@ export function chooseTyped(
   const own = largest(latencies, perItem, base, gpuFree, deadline, 1, Math.min(waiting, batchSizeMax));
   if (first === 0 || own === batchSizeMax) return own;
   return longestRun(model, base, gpuFree, own, Math.min(queue.size, batchSizeMax));
+}
+
+/** Drops what even the fastest can't serve of a queue, and chooses for it. */
+function chooseByFastest(
+  model: ModelThread,
+  { profile, targets: ownTargets }: FastestPart,
+  base: Instant,
+  gpuFree: Instant,
+  out: Pick<ModelEffects, "refuse">,
+  queue: DeadlineQueue<Request>,
+): number {
+  const { latencies, targets } = model;
+  model.latencies = profile.byBatchSize;
+  model.targets = ownTargets;
+  const size = chooseBatch(model, base, gpuFree, out, queue);
+  model.targets = targets;
+  model.latencies = latencies;
+  return size;
+}
+
+/** Chooses for requests that aim at a later step, where no others wait: with the fastest where `latencies` are too long. */
+export function chooseLaterTyped(
+  model: ModelThread,
+  fastest: FastestPart,
+  base: Instant,
+  gpuFree: Instant,
+  out: Pick<ModelEffects, "refuse">,
+  later: DeadlineQueue<Request>,
+): number {
+  const { latencies, perItem, batchSizeMax } = model;
+  const size = chooseByFastest(model, fastest, base, gpuFree, out, later);
+  if (size === 0 || latencies === fastest.profile.byBatchSize) return size;
+  const { deadline } = later.head()!;
+  fastest.isPlanned = finish(latencies, perItem, base, gpuFree, 1) > deadline;
+  if (fastest.isPlanned) return size;
+  return largest(latencies, perItem, base, gpuFree, deadline, 1, Math.min(later.size, batchSizeMax));
 }
 
 const frontrun = ({ perItem, guard, margin }: ModelThread, { deadline }: Request, latency: number): Instant =>
