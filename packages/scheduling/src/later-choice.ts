@@ -4,8 +4,8 @@
  * goes before them, since its answer saves more.
  *
  *   LATE-1. They never make a batch of others smaller, nor one of its members late.
- *   LATE-2. One that can't meet its step even alone, on the fastest type that serves the model, is dropped, and falls back
- *           to the step after that, if it has one.
+ *   LATE-2. One that can't meet its step even alone, on the fastest type that serves the model, is dropped, and falls
+ *           back to the step after that, if it has one.
  */
 import { DeadlineQueue } from "@tutti/collections";
 import { ALWAYS, type Instant, NEVER } from "@tutti/units";

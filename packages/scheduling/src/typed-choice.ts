@@ -89,7 +89,9 @@ function chooseByFastest(
   return size;
 }
 
-/** Chooses for requests that aim at a later step, where no others wait: with the fastest where `latencies` are too long. */
+/**
+ * Chooses for requests that aim at a later step, where no others wait: with the fastest where `latencies` are too long.
+ */
 export function chooseLaterTyped(
   model: ModelThread,
   fastest: FastestPart,
