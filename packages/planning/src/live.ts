@@ -1,5 +1,5 @@
 /** Exports for the planner of a running cluster, and nothing else: processes of every role load them. */
-export { type WorkedModel, workPerRequest } from "./placement/model-work.ts";
+export { type WorkedModel, workPerRequest, worksOf } from "./placement/model-work.ts";
 export {
   type ModelToPark,
   type ParkedPlace,

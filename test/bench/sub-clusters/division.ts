@@ -22,9 +22,7 @@ function gpusFor(scenario: Scenario, clusterOf: ArrayLike<number>, count: number
   return dealtInProportion(scenario.gpus, works);
 }
 
-/**
- * As the planner divides: even rates and memory (docs/algorithms.md, E4), and accelerators in proportion to the work.
- */
+/** Even rates and memory (docs/algorithms.md, E4), and accelerators in proportion to the work. */
 export const byRate = (scenario: Scenario, memory: Memory): SubClusterSplit =>
   evenly(
     scenario,
@@ -32,7 +30,7 @@ export const byRate = (scenario: Scenario, memory: Memory): SubClusterSplit =>
     scenario.models.map(({ share }) => share),
   );
 
-/** As the simulator divides: even work and memory. */
+/** Even work and memory. */
 export const byWork = (scenario: Scenario, memory: Memory): SubClusterSplit =>
   evenly(scenario, memory, worksOf(scenario));
 

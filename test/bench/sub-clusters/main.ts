@@ -16,8 +16,8 @@ import { byEstimate, byRate, byWork, memoryFor } from "./division.ts";
 const HELP = `Usage: npm run bench:sub-clusters -- [options]
 
 Goodput of random mixes (8 to 32 accelerators, 4 models or more) in sub-clusters, as a share of the undivided one:
-  rate       models divided for even rates, as the planner does
-  work       for even work, as the simulator does
+  rate       models divided for even rates
+  work       for even work, as planner and simulator do
   estimate   as is expected to carry most (docs/algorithms.md, D9)
 
   --from 1000          first seed

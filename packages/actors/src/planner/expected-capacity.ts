@@ -3,6 +3,7 @@ import {
   type PlacementPlan,
   dealtInProportion,
   placeModels,
+  worksOf,
   typedCapacity,
 } from "@tutti/planning/live";
 import type { ExecutorInventory, PlanReport } from "@tutti/protocol";
@@ -92,8 +93,9 @@ export class CapacityEstimate {
     if (this.#isTooMuch || clusters === 0) return undefined;
     const undividedRps = this.#of(asked, gpus).carriedRps;
     if (undividedRps === undefined) return undefined;
-    const models = asked.map(({ rate, memoryBytes, dynamicBytes }) => {
-      return { rate, staticMemory: memoryBytes, dynamicMemory: dynamicBytes };
+    const worked = worksOf(asked);
+    const models = asked.map(({ rate, memoryBytes, dynamicBytes }, i) => {
+      return { rate, work: worked[i]!, staticMemory: memoryBytes, dynamicMemory: dynamicBytes };
     });
     const problem = { models, clusters, rateMax: Infinity, memoryMax: Infinity };
     const places = placeModels(problem, { seed, proposals: PROPOSALS, enumerateMax: PROPOSALS }).clusters;

@@ -18,14 +18,15 @@ import { placeModels } from "../sub-clusters/local-search.ts";
 import { dealtInProportion } from "../sub-clusters/dealing.ts";
 import { type SubClusterPlan, type SubClusterProblem, judge, meansOf, violationOf } from "../sub-clusters/problem.ts";
 import { type DraftModel, type PlacementDraft, destinationOf } from "./placement-draft.ts";
+import { worksOf } from "./model-work.ts";
 import type { LeftOut, ModelMove } from "./placement-problem.ts";
 import { bytesText, rateText } from "./placement-texts.ts";
 
-/** Loads whose objective over mean rate (E1) is at most this count as even. */
+/** Loads whose objective over mean work (E1) is at most this count as even. */
 const TOLERANCE = 0.2;
 /** A plan's objective must be at most this share of the current one. */
 const BETTER = 0.8;
-/** Factor on the weight of memory where memory is unbounded: its evenness counts less than that of rates. */
+/** Factor on the weight of memory where memory is unbounded: its evenness counts less than that of work. */
 const WEIGHT_UNBOUNDED = 0.1;
 const PROPOSALS = 200_000;
 const ENUMERATE_MAX = 20_000;
@@ -159,8 +160,8 @@ function bestPlace(draft: PlacementDraft, { model, home, next }: DraftModel): st
   const candidates = draft.problem.subClusters
     .filter((to) => to === home || to === next || draft.couldHold({ subCluster: to, memoryBytes, dynamicBytes }))
     .map((subCluster, order) => {
-      const { rateThen, memory, modelsThen } = draft.of(subCluster);
-      const rateShare = draft.rate > 0 ? rateThen / draft.rate : 0;
+      const { rateThen, workThen, memory, modelsThen } = draft.of(subCluster);
+      const workShare = draft.work > 0 ? workThen / draft.work : draft.rate > 0 ? rateThen / draft.rate : 0;
       const memoryShare = draft.memory > 0 ? memory / draft.memory : 0;
       return {
         subCluster,
@@ -168,8 +169,8 @@ function bestPlace(draft: PlacementDraft, { model, home, next }: DraftModel): st
         lost: draft.lostWith(subCluster, model),
         isOver: rateThen + model.rate > (draft.problem.rateMax ?? Infinity),
         isEmpty: draft.executorsOf(subCluster).length === 0,
-        // The number of models decides where rates and memory are not known yet.
-        load: rateShare + memoryShare + (0.01 * modelsThen) / draft.models.length,
+        // The number of models decides where loads and memory are not known yet.
+        load: workShare + memoryShare + (0.01 * modelsThen) / draft.models.length,
         order,
       };
     })
@@ -238,7 +239,7 @@ function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMov
     const { model } = byNumber.get(number)!;
     const gaps = `sub-clusters differ from the mean by ${percent(made.objective / mean)} then, as it is by ${percent(now.objective / mean)}`;
     const costs = `it costs ${bytesText(cost)} of the ${bytesText(draft.problem.costMax)} that may move`;
-    draft.explain(model.name, `goes from ${from} to ${to}: ${gaps} (rates and memory); ${costs}`);
+    draft.explain(model.name, `goes from ${from} to ${to}: ${gaps} (work and memory); ${costs}`);
   }
   for (const { number, to } of waiting) {
     const { model } = byNumber.get(number)!;
@@ -310,8 +311,10 @@ function subClusterProblem(
   const { executors } = draft;
   const capacities = executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
   const memoryMax = capacities[used.length - 1]!;
-  const models = placed.map(({ model }) => ({
+  const works = worksOf(placed.map(({ model }) => model));
+  const models = placed.map(({ model }, i) => ({
     rate: model.rate,
+    work: works[i]!,
     staticMemory: model.memoryBytes,
     dynamicMemory: model.dynamicBytes ?? 0,
   }));

@@ -21,3 +21,11 @@ export function workPerRequest({ profile, mean, slo, rate }: WorkedModel): numbe
   const size = Math.min(batchSize, mean.batchSizeMax);
   return mean.latency(size) / size / 1_000;
 }
+
+/** Work by model; where it isn't measured yet, that of as many requests of the others; their rates where none is. */
+export function worksOf(models: readonly { readonly rate: number; readonly work: number }[]): number[] {
+  const known = models.filter(({ work }) => work > 0);
+  const work = known.reduce((sum, one) => sum + one.work, 0);
+  const mean = work > 0 ? work / known.reduce((sum, { rate }) => sum + rate, 0) : 1;
+  return models.map((one) => (one.work > 0 ? one.work : mean * one.rate));
+}

@@ -59,6 +59,30 @@ test("a rate above R_max is restored though loads are even enough, and a plan ab
   expect(planPlacement({ ...given, rateMax: 90 }).loads.map(({ rate }) => rate)).toEqual([95, 95]);
 });
 
+test("sub-clusters have equal work, not equal rates, which R_max bounds all the same", () => {
+  const unlike = models([100, 100, 10, 10], [1, 1, 1, 1], [0, 0, 0, 0]).map((one, i) => ({
+    ...one,
+    work: i < 2 ? 0.5 : 2,
+  }));
+  const given = problem({
+    models: unlike,
+    executors: executors(2, 9, 2),
+    before: placedAt([0, 1, 0, 0], 2, 2),
+  });
+  const plan = planPlacement(given);
+  expect(plan.loads.map(({ work }) => work)).toEqual([2.5, 2.5]);
+  // Models 1 and 2 have no work yet: it is that of as many requests of the others.
+  const unmeasured = unlike.map((one, i) => (i < 2 ? { ...one, work: 0 } : one));
+  const before = placedAt([0, 0, 1, 1], 2, 2);
+  const other = planPlacement({ ...given, models: unmeasured, before });
+  expect(other.loads.map(({ rate }) => rate)).toEqual([110, 110]);
+  // Even work puts models 1 and 2 together, which are asked for 160 times a second.
+  const bounded = unlike.map((one, i) => ({ ...one, work: [1, 1, 2, 0][i]!, rate: [100, 60, 20, 20][i]! }));
+  const even = { ...given, models: bounded, before: placedAt([0, 1, 1, 1], 2, 2) };
+  expect(planPlacement(even).loads.map(({ work }) => work)).toEqual([2, 2]);
+  expect(planPlacement({ ...even, rateMax: 150 }).loads.map(({ work }) => work)).not.toEqual([2, 2]);
+});
+
 test("what runs take besides counts once for each sub-cluster, for the model that takes most", () => {
   const plan = (dynamic: number): PlacementPlan =>
     planPlacement(

@@ -43,9 +43,10 @@ export class PlacementDraft {
   readonly #living: ReadonlySet<string>;
   readonly #held = new Map<string, Held>();
   readonly #executors = new Map<string, ExecutorToPlace[]>();
-  /** Rate and memory of all models together. */
+  /** Rate, memory and work of all models together. */
   readonly rate: number;
   readonly memory: number;
+  readonly work: number;
 
   constructor(problem: PlacementProblem) {
     this.problem = problem;
@@ -64,6 +65,7 @@ export class PlacementDraft {
     for (const entry of this.models) this.#count(entry, 1);
     this.rate = this.models.reduce((sum, { model }) => sum + model.rate, 0);
     this.memory = this.models.reduce((sum, { model }) => sum + model.memoryBytes, 0);
+    this.work = this.models.reduce((sum, { model }) => sum + model.work, 0);
     const owned = new Map(problem.before?.gpus.map(({ gpu, subCluster }) => [gpu, subCluster]));
     const placeOf = (executor: ExecutorToPlace): string | undefined =>
       problem.before === undefined ? executor.subCluster : firstOf(executor, owned);

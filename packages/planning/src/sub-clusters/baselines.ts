@@ -3,7 +3,16 @@
  * docs/algorithms.md, E3 and E4.
  */
 import { Prng } from "@tutti/units";
-import { type Means, type SubClusterPlan, type SubClusterProblem, hasMoved, judge, meansOf, over } from "./problem.ts";
+import {
+  type Means,
+  type SubClusterPlan,
+  type SubClusterProblem,
+  hasMoved,
+  judge,
+  meansOf,
+  over,
+  workOf,
+} from "./problem.ts";
 
 /**
  * Places models by max(r/R̄, s/S̄) descending, each into the feasible cluster of least resulting max(R_j/R̄, S_j/S̄);
@@ -23,22 +32,23 @@ function greedyAround(problem: SubClusterProblem, given: ArrayLike<number>): Int
   const means = meansOf(problem);
   const rateShare = (rate: number): number => (means.rate > 0 ? rate / means.rate : 0);
   const memoryShare = (memory: number): number => (means.memory > 0 ? memory / means.memory : 0);
-  const weights = models.map(({ rate, staticMemory }) => Math.max(rateShare(rate), memoryShare(staticMemory)));
+  const weights = models.map((one) => Math.max(rateShare(workOf(one)), memoryShare(one.staticMemory)));
   const order = [...models.keys()].filter((i) => given[i]! < 0).sort((a, b) => weights[b]! - weights[a]! || a - b);
   const assigned = Int32Array.from(given);
-  const [rates, memories, largest] = [0, 1, 2].map(() => new Float64Array(problem.clusters));
-  for (const [i, { rate, staticMemory, dynamicMemory }] of models.entries()) {
+  const [rates, works, memories, largest] = [0, 1, 2, 3].map(() => new Float64Array(problem.clusters));
+  for (const [i, { rate, work = rate, staticMemory, dynamicMemory }] of models.entries()) {
     const cluster = given[i]!;
     if (cluster < 0) continue;
     rates![cluster]! += rate;
+    works![cluster]! += work;
     memories![cluster]! += staticMemory;
     largest![cluster] = Math.max(largest![cluster]!, dynamicMemory);
   }
   for (const i of order) {
-    const { rate, staticMemory, dynamicMemory } = models[i]!;
+    const { rate, work = rate, staticMemory, dynamicMemory } = models[i]!;
     let [best, bestLoad, bestFits] = [-1, Infinity, false];
     for (let j = 0; j < problem.clusters; j++) {
-      const load = Math.max(rateShare(rates![j]! + rate), memoryShare(memories![j]! + staticMemory));
+      const load = Math.max(rateShare(works![j]! + work), memoryShare(memories![j]! + staticMemory));
       const fits =
         rates![j]! + rate <= rateMax &&
         memories![j]! + staticMemory + Math.max(largest![j]!, dynamicMemory) <= memoryMax;
@@ -47,6 +57,7 @@ function greedyAround(problem: SubClusterProblem, given: ArrayLike<number>): Int
     }
     assigned[i] = best;
     rates![best]! += rate;
+    works![best]! += work;
     memories![best]! += staticMemory;
     largest![best] = Math.max(largest![best]!, dynamicMemory);
   }
@@ -83,6 +94,7 @@ class Enumeration {
   readonly #means: Means;
   readonly #clusters: Int32Array;
   readonly #rates: Float64Array;
+  readonly #works: Float64Array;
   readonly #memories: Float64Array;
   readonly #largest: Float64Array;
   #cost = 0;
@@ -94,6 +106,7 @@ class Enumeration {
     this.#means = meansOf(problem);
     this.#clusters = new Int32Array(problem.models.length);
     this.#rates = new Float64Array(problem.clusters);
+    this.#works = new Float64Array(problem.clusters);
     this.#memories = new Float64Array(problem.clusters);
     this.#largest = new Float64Array(problem.clusters);
   }
@@ -106,11 +119,12 @@ class Enumeration {
   #place(i: number): void {
     const { models, clusters, rateMax, memoryMax, disruption } = this.#problem;
     if (i === models.length) return this.#look();
-    const { rate, staticMemory, dynamicMemory } = models[i]!;
+    const { rate, work = rate, staticMemory, dynamicMemory } = models[i]!;
     for (let j = 0; j < clusters; j++) {
       const cost = hasMoved(disruption, i, j) ? 2 * disruption!.moveCost[i]! : 0;
       const largest = this.#largest[j]!;
       this.#rates[j]! += rate;
+      this.#works[j]! += work;
       this.#memories[j]! += staticMemory;
       this.#largest[j] = Math.max(largest, dynamicMemory);
       this.#cost += cost;
@@ -120,6 +134,7 @@ class Enumeration {
         this.#place(i + 1);
       }
       this.#rates[j]! -= rate;
+      this.#works[j]! -= work;
       this.#memories[j]! -= staticMemory;
       this.#largest[j] = largest;
       this.#cost -= cost;
@@ -130,7 +145,7 @@ class Enumeration {
     const { rate, memory, weight } = this.#means;
     let [rateGap, memoryGap] = [0, 0];
     for (let j = 0; j < this.#rates.length; j++) {
-      rateGap = Math.max(rateGap, Math.abs(this.#rates[j]! - rate));
+      rateGap = Math.max(rateGap, Math.abs(this.#works[j]! - rate));
       memoryGap = Math.max(memoryGap, Math.abs(this.#memories[j]! - memory));
     }
     const objective = rateGap + weight * memoryGap;

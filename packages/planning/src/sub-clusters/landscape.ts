@@ -5,7 +5,7 @@
  *   LANDSCAPE-1. A proposal is one model that moves, or two. `undo` takes back the one that was accepted last.
  *   LANDSCAPE-2. `away` are exactly the models that aren't where they were before, in any order.
  */
-import { type Means, type SubClusterProblem, hasMoved, meansOf, over } from "./problem.ts";
+import { type Means, type SubClusterProblem, hasMoved, meansOf, over, workOf } from "./problem.ts";
 
 export class Landscape {
   readonly models: number;
@@ -22,11 +22,13 @@ export class Landscape {
   readonly #perRate: number;
   readonly #perMemory: number;
   readonly #rate: Float64Array;
+  readonly #work: Float64Array;
   readonly #memory: Float64Array;
   /** Place of each model's dynamic memory among the distinct ones, ascending. */
   readonly #level: Int32Array;
   readonly #levels: Float64Array;
   readonly #rates: Float64Array;
+  readonly #works: Float64Array;
   readonly #memories: Float64Array;
   /** Number of models by cluster and level, so that the largest is found without looking at models. */
   readonly #counts: Int32Array;
@@ -58,10 +60,12 @@ export class Landscape {
     this.clusterCount = problem.clusters;
     this.clusters = Int32Array.from(clusters);
     this.#rate = Float64Array.from(models, ({ rate }) => rate);
+    this.#work = Float64Array.from(models, workOf);
     this.#memory = Float64Array.from(models, ({ staticMemory }) => staticMemory);
     this.#levels = Float64Array.from(new Set(models.map(({ dynamicMemory }) => dynamicMemory))).sort();
     this.#level = Int32Array.from(models, ({ dynamicMemory }) => this.#levels.indexOf(dynamicMemory));
     this.#rates = new Float64Array(problem.clusters);
+    this.#works = new Float64Array(problem.clusters);
     this.#memories = new Float64Array(problem.clusters);
     this.#counts = new Int32Array(problem.clusters * this.#levels.length);
     this.#away = new Int32Array(this.models);
@@ -79,7 +83,7 @@ export class Landscape {
     const { rate, memory, weight } = this.#means;
     let [rateGap, memoryGap] = [0, 0];
     for (let j = 0; j < this.clusterCount; j++) {
-      const ofRate = Math.abs(this.#rates[j]! - rate);
+      const ofRate = Math.abs(this.#works[j]! - rate);
       const ofMemory = Math.abs(this.#memories[j]! - memory);
       if (ofRate > rateGap) rateGap = ofRate;
       if (ofMemory > memoryGap) memoryGap = ofMemory;
@@ -136,7 +140,7 @@ export class Landscape {
       (from === secondTo ? 1 : 0) +
       (from === secondFrom ? 1 : 0);
     if (shared !== 0) {
-      const ofRate = this.#rate[first]! * this.#rate[second]! * this.#perRate;
+      const ofRate = this.#work[first]! * this.#work[second]! * this.#perRate;
       this.change += 2 * shared * (ofRate + this.#memory[first]! * this.#memory[second]! * this.#perMemory);
     }
     this.#costAfter += this.#costOf(second, secondTo) - this.#costOf(second, secondFrom);
@@ -144,8 +148,8 @@ export class Landscape {
   /** Δφ of one model that moves. */
   #changeOf(model: number, from: number, to: number): number {
     if (from === to) return 0;
-    const [rate, memory] = [this.#rate[model]!, this.#memory[model]!];
-    const ofRate = rate * (rate + this.#rates[to]! - this.#rates[from]!) * this.#perRate;
+    const [work, memory] = [this.#work[model]!, this.#memory[model]!];
+    const ofRate = work * (work + this.#works[to]! - this.#works[from]!) * this.#perRate;
     return 2 * (ofRate + memory * (memory + this.#memories[to]! - this.#memories[from]!) * this.#perMemory);
   }
 
@@ -189,6 +193,7 @@ export class Landscape {
 
   #add(model: number, cluster: number, count: 1 | -1): void {
     this.#rates[cluster]! += count * this.#rate[model]!;
+    this.#works[cluster]! += count * this.#work[model]!;
     this.#memories[cluster]! += count * this.#memory[model]!;
     this.#counts[cluster * this.#levels.length + this.#level[model]!]! += count;
   }

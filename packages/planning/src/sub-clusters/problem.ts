@@ -7,6 +7,8 @@ import { assert } from "@tutti/units";
 
 export interface PlacedModel {
   readonly rate: number;
+  /** Sub-clusters get equally much of it, in any unit. Default: its rate, which rateMax bounds all the same. */
+  readonly work?: number;
   /** Memory that is resident as long as the model is loaded. */
   readonly staticMemory: number;
   /** Memory that it needs while it runs; one model runs at a time, so the largest counts. */
@@ -41,7 +43,7 @@ export interface SubClusterPlan {
   readonly feasible: boolean;
   /** ΔR + w·ΔS. */
   readonly objective: number;
-  /** ΔR: the largest difference of a cluster's rate from the mean; and the same of static memory. */
+  /** ΔR: the largest difference of a cluster's rate (work) from the mean; and the same of static memory. */
   readonly rateGap: number;
   readonly memoryGap: number;
   /** Models on another cluster than before, and the cost of their moves. */
@@ -50,15 +52,19 @@ export interface SubClusterPlan {
 }
 
 export interface Means {
+  /** Mean of the rates, or of work where models have it. */
   readonly rate: number;
   readonly memory: number;
   readonly weight: number;
 }
 
+/** The objective counts this as a model's rate. */
+export const workOf = ({ rate, work = rate }: PlacedModel): number => work;
+
 /** R̄, S̄ and w. */
 export function meansOf({ models, clusters, weight }: SubClusterProblem): Means {
   assert(clusters >= 1 && models.length > 0, `${models.length} models over ${clusters} clusters`);
-  const rate = models.reduce((sum, model) => sum + model.rate, 0) / clusters;
+  const rate = models.reduce((sum, model) => sum + workOf(model), 0) / clusters;
   const memory = models.reduce((sum, model) => sum + model.staticMemory, 0) / clusters;
   return { rate, memory, weight: weight ?? (memory > 0 ? rate / memory : 0) };
 }
@@ -68,6 +74,7 @@ export function judge(problem: SubClusterProblem, clusters: ArrayLike<number>): 
   const { models, rateMax, memoryMax, disruption } = problem;
   const means = meansOf(problem);
   const rates = new Float64Array(problem.clusters);
+  const works = new Float64Array(problem.clusters);
   const memories = new Float64Array(problem.clusters);
   const largest = new Float64Array(problem.clusters);
   let [moved, moveCost] = [0, 0];
@@ -75,13 +82,14 @@ export function judge(problem: SubClusterProblem, clusters: ArrayLike<number>): 
     const cluster = clusters[i]!;
     assert(Number.isInteger(cluster) && cluster >= 0 && cluster < problem.clusters, `cluster ${cluster} of model ${i}`);
     rates[cluster]! += model.rate;
+    works[cluster]! += workOf(model);
     memories[cluster]! += model.staticMemory;
     largest[cluster] = Math.max(largest[cluster]!, model.dynamicMemory);
     if (!hasMoved(disruption, i, cluster)) continue;
     moved++;
     moveCost += 2 * disruption!.moveCost[i]!;
   }
-  const rateGap = rates.reduce((gap, rate) => Math.max(gap, Math.abs(rate - means.rate)), 0);
+  const rateGap = works.reduce((gap, work) => Math.max(gap, Math.abs(work - means.rate)), 0);
   const memoryGap = memories.reduce((gap, memory) => Math.max(gap, Math.abs(memory - means.memory)), 0);
   const fits = rates.every((rate, j) => rate <= over(rateMax) && memories[j]! + largest[j]! <= over(memoryMax));
   const objective = rateGap + means.weight * memoryGap;
@@ -95,7 +103,8 @@ export const hasMoved = (disruption: Disruption | undefined, model: number, clus
 
 /** Total by which a plan exceeds its bounds, each relative to the mean; 0 where it keeps them. */
 export function violationOf(problem: SubClusterProblem, clusters: ArrayLike<number>): number {
-  const means = meansOf(problem);
+  const { memory: mean } = meansOf(problem);
+  const rateMean = problem.models.reduce((sum, { rate }) => sum + rate, 0) / problem.clusters;
   const [rates, memories, largest] = [0, 1, 2].map(() => new Float64Array(problem.clusters));
   for (const [i, model] of problem.models.entries()) {
     const cluster = clusters[i]!;
@@ -105,8 +114,8 @@ export function violationOf(problem: SubClusterProblem, clusters: ArrayLike<numb
   }
   let violation = 0;
   for (let j = 0; j < problem.clusters; j++) {
-    violation += Math.max(0, rates![j]! - problem.rateMax) / Math.max(means.rate, 1e-300);
-    violation += Math.max(0, memories![j]! + largest![j]! - problem.memoryMax) / Math.max(means.memory, 1e-300);
+    violation += Math.max(0, rates![j]! - problem.rateMax) / Math.max(rateMean, 1e-300);
+    violation += Math.max(0, memories![j]! + largest![j]! - problem.memoryMax) / Math.max(mean, 1e-300);
   }
   return violation;
 }
