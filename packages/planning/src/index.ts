@@ -1,6 +1,7 @@
 export * from "./sub-clusters/baselines.ts";
 export * from "./sub-clusters/count.ts";
 export * from "./sub-clusters/dealing.ts";
+export * from "./sub-clusters/fullness.ts";
 export * from "./sub-clusters/local-search.ts";
 export * from "./sub-clusters/problem.ts";
 export * from "./sub-clusters/reasons.ts";

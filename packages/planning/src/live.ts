@@ -24,5 +24,5 @@ export {
   SubClusterCounter,
   neededByMemory,
 } from "./sub-clusters/count.ts";
-export { dealtInProportion } from "./sub-clusters/dealing.ts";
+export { Divisions } from "./sub-clusters/fullness.ts";
 export { placeModels } from "./sub-clusters/local-search.ts";

@@ -1,5 +1,5 @@
 /** Divisions of models and accelerators into sub-clusters where an accelerator holds a part of the models only. */
-import { dealtInProportion, placeModels } from "@tutti/planning";
+import { Divisions, type SubClusterProblem, dealtInProportion, placeModels } from "@tutti/planning";
 import { type Scenario, type SubClusterSplit, expectedOfPool, modelWork } from "@tutti/simulator";
 
 export interface Memory {
@@ -30,17 +30,42 @@ export const byRate = (scenario: Scenario, memory: Memory): SubClusterSplit =>
     scenario.models.map(({ share }) => share),
   );
 
-/** Even work and memory. */
+/** Even work and memory, and accelerators in proportion to the work. */
 export const byWork = (scenario: Scenario, memory: Memory): SubClusterSplit =>
   evenly(scenario, memory, worksOf(scenario));
 
 function evenly(scenario: Scenario, { held, subClusters }: Memory, rates: readonly number[]): SubClusterSplit {
-  const models = rates.map((rate) => ({ rate, staticMemory: 1, dynamicMemory: 0 }));
-  const problem = { models, clusters: subClusters, rateMax: Infinity, memoryMax: held };
-  const { clusters } = placeModels(problem, { seed: scenario.seed, proposals: PROPOSALS });
+  const { clusters } = placeModels(problemOf(rates, { held, subClusters }), {
+    seed: scenario.seed,
+    proposals: PROPOSALS,
+  });
   return { clusterOf: clusters, gpus: gpusFor(scenario, clusters, subClusters) };
 }
 const PROPOSALS = 100_000;
+
+function problemOf(rates: readonly number[], { held, subClusters }: Memory): SubClusterProblem {
+  const models = rates.map((rate) => ({ rate, staticMemory: 1, dynamicMemory: 0 }));
+  return { models, clusters: subClusters, rateMax: Infinity, memoryMax: held };
+}
+
+/** As the planner divides, at the rates that all accelerators are expected to carry (docs/algorithms.md, E8). */
+export function asPlanned(scenario: Scenario, memory: Memory): SubClusterSplit {
+  const shares = scenario.models.map(({ share }) => share);
+  const carriedOf = (gpus: number, own: readonly number[]): number =>
+    (expectedOfPool(scenario, gpus, own) ?? 0) / own.reduce((sum, share) => sum + share, 0);
+  const all = carriedOf(scenario.gpus, shares);
+  const divisions = new Divisions(problemOf(worksOf(scenario), memory), scenario.gpus, (models, gpus) => {
+    const own = new Set(models);
+    return (
+      carriedOf(
+        gpus,
+        shares.map((share, i) => (own.has(i) ? share : 0)),
+      ) / all
+    );
+  });
+  const { clusters, gpus } = divisions.best(byWork(scenario, memory).clusterOf, scenario.seed);
+  return { clusterOf: clusters, gpus };
+}
 
 /** Divisions that are improved by moving accelerators one by one. */
 const IMPROVED = 20;

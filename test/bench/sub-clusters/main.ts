@@ -11,14 +11,15 @@ import {
 } from "@tutti/simulator";
 import { micros, seconds } from "@tutti/units";
 import { readArguments } from "../arguments.ts";
-import { byEstimate, byRate, byWork, memoryFor } from "./division.ts";
+import { asPlanned, byEstimate, byRate, byWork, memoryFor } from "./division.ts";
 
 const HELP = `Usage: npm run bench:sub-clusters -- [options]
 
 Goodput of random mixes (8 to 32 accelerators, 4 models or more) in sub-clusters, as a share of the undivided one:
   rate       models divided for even rates
-  work       for even work, as planner and simulator do
-  estimate   as is expected to carry most (docs/algorithms.md, D9)
+  work       for even work
+  planner    as the planner divides (docs/algorithms.md, E8)
+  estimate   as is expected to carry most (D9), of all divisions
 
   --from 1000          first seed
   --to 1048            last seed
@@ -34,7 +35,7 @@ const values = readArguments(HELP, {
   requests: { type: "string", default: "80000" },
 });
 const parts = values.parts.split(",").map(Number);
-const WAYS = { rate: byRate, work: byWork, estimate: byEstimate };
+const WAYS = { rate: byRate, work: byWork, planner: asPlanned, estimate: byEstimate };
 const COLUMNS = parts.flatMap((part) =>
   Object.entries(WAYS).map(([name, split]) => ({ name: `${name} 1/${part}`, part, split })),
 );

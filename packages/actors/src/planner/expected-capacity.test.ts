@@ -70,16 +70,19 @@ test("of more models than are looked at nothing is expected", () => {
   expect(at(257)).toEqual({ bySubCluster: new Map(), undividedRps: undefined });
 });
 
+const executors = (count: number) =>
+  Array.from({ length: count }, (_, i) => ({ gpus: [gpuId(i)], memoryBytesMax: Infinity }));
+
 test("a division is expected to carry what its fullest part carries, with models and accelerators as even as they go", () => {
   const models = [1, 2, 3, 4].map((number) => measured(number, 10));
   const estimate = new CapacityEstimate(models, isPoisson, []);
-  const halves = estimate.ofDivision(2, 4, 1)!;
-  expect(halves.undividedRps).toBeCloseTo(estimate.ofModels([1, 2, 3, 4], 4)!, 9);
-  expect(halves.dividedRps).toBeCloseTo(2 * estimate.ofModels([1, 2], 2)!, 9);
+  const halves = estimate.ofDivision(2, executors(4), 1)!;
+  expect(halves.undividedRps).toBeCloseTo(40 * estimate.timesOf([1, 2, 3, 4], 4)!, 9);
+  expect(halves.dividedRps).toBeCloseTo(40 * estimate.timesOf([1, 2], 2)!, 9);
   // More than there are models or accelerators can't be used.
-  expect(estimate.ofDivision(9, 4, 1)).toEqual(estimate.ofDivision(4, 4, 1));
-  expect(estimate.ofDivision(9, 2, 1)).toEqual(estimate.ofDivision(2, 2, 1));
-  expect(new CapacityEstimate([], isPoisson, []).ofDivision(2, 2, 1)).toBeUndefined();
+  expect(estimate.ofDivision(9, executors(4), 1)).toEqual(estimate.ofDivision(4, executors(4), 1));
+  expect(estimate.ofDivision(9, executors(2), 1)).toEqual(estimate.ofDivision(2, executors(2), 1));
+  expect(new CapacityEstimate([], isPoisson, []).ofDivision(2, executors(2), 1)).toBeUndefined();
 });
 
 test("types of executors count with their own latencies, and those that don't serve a model not at all", () => {

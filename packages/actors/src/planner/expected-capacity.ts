@@ -1,7 +1,8 @@
 import {
   type DivisionEstimate,
+  Divisions,
+  type ExecutorToPlace,
   type PlacementPlan,
-  dealtInProportion,
   placeModels,
   worksOf,
   typedCapacity,
@@ -22,6 +23,7 @@ export interface ExpectedCapacity {
   readonly undividedRps: number | undefined;
 }
 
+type DividedExecutor = Pick<ExecutorToPlace, "gpus" | "memoryBytesMax">;
 type TypedExecutor = Pick<ExecutorInventory, "gpus" | "type" | "subCluster">;
 
 /**
@@ -73,41 +75,47 @@ export class CapacityEstimate {
     };
   }
 
-  /** Rate at which some of the models are carried together; undefined: unknown. */
-  ofModels(numbers: readonly number[], gpus: number): number | undefined {
-    if (this.#isTooMuch) return undefined;
+  /**
+   * How many times their present rates accelerators carry of some of the models together; undefined: unknown, or nobody
+   * asks for them.
+   */
+  timesOf(numbers: readonly number[], gpus: number): number | undefined {
     const own = new Set(numbers);
-    return this.#of(
+    return this.#timesOf(
       this.#asked.filter(({ number }) => own.has(number)),
       gpus,
-    ).carriedRps;
+    );
+  }
+
+  #timesOf(models: readonly MeasuredModel[], gpus: number): number | undefined {
+    const known = models.filter(({ shares }) => shares.length > 0);
+    if (this.#isTooMuch || known.length === 0) return undefined;
+    const carried = this.#of(known, gpus).carriedRps;
+    return carried === undefined ? undefined : carried / known.reduce((sum, { rate }) => sum + rate, 0);
   }
 
   /**
-   * Rate that all accelerators carry in so many sub-clusters, with models as even and accelerators in proportion to the
-   * work as the planner places them: the one that is fullest limits the others.
+   * Rate that all executors carry in so many sub-clusters, as the planner divides (docs/algorithms.md, E8): the one
+   * that is fullest limits the others.
    */
-  ofDivision(count: number, gpus: number, seed: number): DivisionEstimate | undefined {
+  ofDivision(count: number, executors: readonly DividedExecutor[], seed: number): DivisionEstimate | undefined {
     const asked = this.#asked;
+    const gpus = executors.reduce((sum, one) => sum + one.gpus.length, 0);
     const clusters = Math.min(count, asked.length, gpus);
     if (this.#isTooMuch || clusters === 0) return undefined;
     const undividedRps = this.#of(asked, gpus).carriedRps;
     if (undividedRps === undefined) return undefined;
-    const worked = worksOf(asked);
+    const works = worksOf(asked);
     const models = asked.map(({ rate, memoryBytes, dynamicBytes }, i) => {
-      return { rate, work: worked[i]!, staticMemory: memoryBytes, dynamicMemory: dynamicBytes };
+      return { rate, work: works[i]!, staticMemory: memoryBytes, dynamicMemory: dynamicBytes };
     });
-    const problem = { models, clusters, rateMax: Infinity, memoryMax: Infinity };
-    const places = placeModels(problem, { seed, proposals: PROPOSALS, enumerateMax: PROPOSALS }).clusters;
-    const works = new Float64Array(clusters);
-    for (const [i, { work }] of asked.entries()) works[places[i]!]! += work;
+    const capacities = executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
+    const memoryMax = capacities[Math.min(clusters, capacities.length) - 1]!;
+    const problem = { models, clusters, rateMax: Infinity, memoryMax };
+    const { clusters: even } = placeModels(problem, { seed, proposals: PROPOSALS, enumerateMax: PROPOSALS });
+    const divisions = new Divisions(problem, gpus, (own, some) => this.#timesOf(own.map((i) => asked[i]!), some)); // prettier-ignore
     const all = asked.reduce((sum, { rate }) => sum + rate, 0);
-    const dividedRps = dealtInProportion(gpus, works).map((own, cluster) => {
-      const there = asked.filter((_, i) => places[i] === cluster);
-      const rate = there.reduce((sum, one) => sum + one.rate, 0);
-      return rate === 0 ? Infinity : (all * (this.#of(there, own).carriedRps ?? 0)) / rate;
-    });
-    return { dividedRps: Math.min(...dividedRps), undividedRps };
+    return { dividedRps: all * (divisions.best(even, seed).times ?? 0), undividedRps };
   }
 
   /** @param executors - whose types are in the mix that is looked at */

@@ -91,7 +91,7 @@ test("the report says what each sub-cluster is expected to carry of its mix, and
   expect(crowded.carriedRps).toBeLessThan(rps(2, 2));
 });
 
-test("accelerators follow the work, and stay where it is even", () => {
+test("accelerators go where they are lacking most, and stay where it is even", () => {
   const scene = settled(8, 2, ["main", "b"]);
   scene.rates.set(1, { rate: 100, badPercent: 0 });
   scene.rates.set(2, { rate: 100, badPercent: 0 });
@@ -103,9 +103,10 @@ test("accelerators follow the work, and stay where it is even", () => {
   expect(scene.placements).toHaveLength(length);
   const busy = scene.models[1]!;
   // One model of 300 r/s and one of 100 r/s: sub-clusters differ, and no move would make it better.
+  // Six would carry 300 r/s more easily, but two leave less for the swings of 100 r/s.
   scene.rates.set(1, { rate: 300, badPercent: 0 });
   scene.run(seconds(20));
-  expect(scene.gpus[busy]).toBe(6);
+  expect(scene.gpus[busy]).toBe(5);
 });
 
 test("a planner that is killed is missed by nobody, and the next goes on from what stands (PN1)", () => {

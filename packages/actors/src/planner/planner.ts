@@ -226,7 +226,7 @@ class Planner implements Actor {
       subClusters,
       closing: new Set(subClusters.filter((subCluster) => !used.includes(subCluster))),
       ...(rateMax !== undefined && { rateMax }),
-      carries: (numbers, gpus) => estimate.ofModels(numbers, gpus),
+      carries: (numbers, gpus) => estimate.timesOf(numbers, gpus),
       models: models.map((model) => {
         const marks = this.#moves.marksOf(model.number);
         return { ...model, ...marks, isPinned: marks.isPinned === true || parking.waking.has(model.number) };
@@ -298,9 +298,10 @@ class Planner implements Actor {
     if (placement === undefined || !this.#choice.isDue(now)) return;
     const subClusters = this.#cluster.subClusters();
     const executors = this.#cluster.executors(this.#runtime.registry);
-    const gpus = executors.reduce((sum, executor) => sum + executor.gpus.length, 0);
     const estimate =
-      subClusters.length < 2 ? undefined : this.#estimateOf(models).ofDivision(subClusters.length, gpus, nextEpoch);
+      subClusters.length < 2
+        ? undefined
+        : this.#estimateOf(models).ofDivision(subClusters.length, executors, nextEpoch);
     const busyOf = (subCluster: string): number | undefined => this.#busyOf(subCluster);
     if (this.#choice.hear({ subClusters, placement, models, executors, busyOf }, estimate, now)) this.#isNews = true;
   }

@@ -1,6 +1,5 @@
 /**
- * Assigns executors to sub-clusters in proportion to the work of their models (docs/architecture.md, 1; requests/s ×
- * l(b*)/b*).
+ * Assigns executors to sub-clusters so that the fullest is least full (accelerator-shares.ts).
  *
  *   PLACE-1. An executor is only where its memory holds all models, including those that are moving in.
  *   PLACE-2. An executor is taken from a sub-cluster only if another one that stays there has loaded every model that
@@ -10,12 +9,11 @@
  *   PLACE-3. An executor moves only to balance if that brings both sub-clusters closer to their ideal, together by at
  *            least as many accelerators as it drives: halves don't move back and forth.
  */
+import { acceleratorShares } from "./accelerator-shares.ts";
 import { type PlacementDraft } from "./placement-draft.ts";
 import type { ExecutorMove, ExecutorToPlace, SubClusterLoad } from "./placement-problem.ts";
 import { bytesText, gpusText } from "./placement-texts.ts";
 
-/** Share of all accelerators that is dealt evenly, so that a few requests don't pull all of them to one place. */
-const EVEN_SHARE = 0.05;
 /**
  * Share of all executors that may move at once only to balance: an executor that loads models doesn't serve its new
  * place yet.
@@ -60,16 +58,7 @@ class Dealing {
     this.#before = new Map(draft.places);
     this.#executors = draft.executors.toSorted((a, b) => (a.gpus[0] ?? 0) - (b.gpus[0] ?? 0) || a.key - b.key);
     this.#all = this.#executors.reduce((sum, { gpus }) => sum + gpus.length, 0);
-    const all = this.#all;
-    const used = draft.problem.subClusters.filter((subCluster) => draft.hasModels(subCluster));
-    const even = (EVEN_SHARE * all) / Math.max(1, used.length);
-    const total = used.reduce((sum, subCluster) => sum + draft.of(subCluster).workThen + even, 0);
-    this.#ideal = new Map(
-      used.map((subCluster) => [
-        subCluster,
-        total > 0 ? (all * (draft.of(subCluster).workThen + even)) / total : all / used.length,
-      ]),
-    );
+    this.#ideal = acceleratorShares(draft, this.#all, (subCluster) => this.#gpus(subCluster));
   }
 
   /**

@@ -14,26 +14,10 @@
  *   MP6. A balancing move must not break a bound that was kept: the rate that a ranker decides for, and what the
  *        accelerators of a sub-cluster carry. A bound that is broken is restored whatever the tolerance, if it can be.
  */
-import { placeModels } from "../sub-clusters/local-search.ts";
-import { dealtInProportion } from "../sub-clusters/dealing.ts";
-import { type SubClusterPlan, type SubClusterProblem, judge, meansOf, violationOf } from "../sub-clusters/problem.ts";
+import { balance } from "./model-balance.ts";
 import { type DraftModel, type PlacementDraft, destinationOf } from "./placement-draft.ts";
-import { worksOf } from "./model-work.ts";
 import type { LeftOut, ModelMove } from "./placement-problem.ts";
 import { bytesText, rateText } from "./placement-texts.ts";
-
-/** Loads whose objective over mean work (E1) is at most this count as even. */
-const TOLERANCE = 0.2;
-/** A plan's objective must be at most this share of the current one. */
-const BETTER = 0.8;
-/** Factor on the weight of memory where memory is unbounded: its evenness counts less than that of work. */
-const WEIGHT_UNBOUNDED = 0.1;
-const PROPOSALS = 200_000;
-const ENUMERATE_MAX = 20_000;
-/** Requests per second of all models; below, the models' shares of the rate are chance. */
-const RATE_MIN = 1;
-/** Move cost of a model that may not move. */
-const NEVER_WORTH = 1e15;
 
 export interface ModelPlaces {
   readonly moves: readonly ModelMove[];
@@ -186,154 +170,6 @@ function bestPlace(draft: PlacementDraft, { model, home, next }: DraftModel): st
   return candidates[0]?.subCluster;
 }
 
-/** Balances loads (MP4): section E over the placed models. */
-function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMove[] } {
-  const nothing = { moves: [], waiting: [] };
-  const used = usableOf(draft);
-  const byNumber = new Map(draft.models.map((entry) => [entry.model.number, entry]));
-  const placed = draft.models.filter((entry) => used.includes(destinationOf(entry) ?? ""));
-  if (used.length < 2 || placed.length === 0 || draft.rate < RATE_MIN) return nothing;
-  const problem = subClusterProblem(draft, placed, used);
-  const now = judge(problem, problem.disruption!.previous);
-  const { rate: mean } = meansOf(problem);
-  const over = excessOf(problem, now.clusters);
-  if (over === 0 && now.objective <= TOLERANCE * mean) return nothing;
-  const isBetter = (plan: Pick<SubClusterPlan, "clusters" | "objective">): boolean =>
-    over > 0
-      ? excessOf(problem, plan.clusters) <= BETTER * over
-      : excessOf(problem, plan.clusters) === 0 && plan.objective <= BETTER * now.objective;
-  const found = searched(problem, draft.problem.seed);
-  if (!found.feasible || !isBetter(found)) return nothing;
-  const moves: ModelMove[] = [];
-  const waiting: ModelMove[] = [];
-  const clusters = Int32Array.from(found.clusters);
-  for (const [i, entry] of placed.entries()) {
-    const [from, to] = [entry.home, used[clusters[i]!]!];
-    if (from === undefined || to === destinationOf(entry)) continue;
-    const { number, memoryBytes } = entry.model;
-    const move: ModelMove = { number, from, to, cost: 2 * memoryBytes, isForced: false };
-    if (draft.couldHold({ subCluster: to, ...entry.model }) && draft.lostWith(to, entry.model) === 0) {
-      draft.set(entry, { home: from, next: to });
-      moves.push(move);
-    } else {
-      clusters[i] = problem.disruption!.previous[i]!;
-      waiting.push(move);
-    }
-  }
-  const made = judge(problem, clusters);
-  const isWorth = isBetter(made);
-  const overloaded = isWorth ? overloadedBy(draft, placed, { used, before: now.clusters, after: clusters }) : undefined;
-  if (moves.length > 0 && (!isWorth || overloaded !== undefined)) {
-    // Some moves must wait for room, and without them the others don't make the loads clearly better (MP4), or break
-    // a bound (MP6).
-    if (overloaded !== undefined)
-      for (const { number, to } of moves)
-        draft.explain(
-          byNumber.get(number)!.model.name,
-          `would make loads more even in ${to}, and stays: ${overloaded} could not carry its requests then`,
-        );
-    for (const { number, from } of moves) draft.set(byNumber.get(number)!, { home: from, next: undefined });
-    return { moves: [], waiting: [...moves, ...waiting] };
-  }
-  for (const { number, from, to, cost } of moves) {
-    const { model } = byNumber.get(number)!;
-    const gaps = `sub-clusters differ from the mean by ${percent(made.objective / mean)} then, as it is by ${percent(now.objective / mean)}`;
-    const costs = `it costs ${bytesText(cost)} of the ${bytesText(draft.problem.costMax)} that may move`;
-    draft.explain(model.name, `goes from ${from} to ${to}: ${gaps} (work and memory); ${costs}`);
-  }
-  for (const { number, to } of waiting) {
-    const { model } = byNumber.get(number)!;
-    draft.explain(
-      model.name,
-      `would be better in ${to}, and waits: accelerators there have no room for ${bytesText(model.memoryBytes)} more`,
-    );
-  }
-  return { moves, waiting };
-}
-
-/** The bound on rates is given up where no plan within the budget keeps it: even loads are better than none. */
-function searched(problem: SubClusterProblem, seed: number): SubClusterPlan {
-  const options = { seed, proposals: PROPOSALS, enumerateMax: ENUMERATE_MAX };
-  const found = placeModels(problem, options);
-  if (found.feasible || problem.rateMax === Infinity) return found;
-  return placeModels({ ...problem, rateMax: Infinity }, options);
-}
-
-/** Rate above what rankers decide for, relative to the mean; 0: none (MP6). */
-function excessOf(problem: SubClusterProblem, clusters: Int32Array): number {
-  const excess = violationOf({ ...problem, memoryMax: Infinity }, clusters);
-  return excess > ROUNDING ? excess : 0;
-}
-const ROUNDING = 1e-9;
-
-/**
- * A sub-cluster whose accelerators would carry less than is asked for, while now all carry it (MP6); undefined: none.
- */
-function overloadedBy(
-  { problem: { carries }, executors }: PlacementDraft,
-  placed: readonly DraftModel[],
-  plans: { readonly used: readonly string[]; readonly before: Int32Array; readonly after: Int32Array },
-): string | undefined {
-  if (carries === undefined) return undefined;
-  const gpus = executors.reduce((sum, one) => sum + one.gpus.length, 0);
-  const overloaded = (clusters: Int32Array): number => {
-    const works = new Float64Array(plans.used.length);
-    for (const [i, { model }] of placed.entries()) works[clusters[i]!]! += model.work;
-    return dealtInProportion(gpus, works).findIndex((own, cluster) => {
-      const models = placed.filter((_, i) => clusters[i] === cluster).map(({ model }) => model);
-      const rate = models.reduce((sum, model) => sum + model.rate, 0);
-      const numbers = models.map(({ number }) => number);
-      return rate > (carries(numbers, own) ?? Infinity);
-    });
-  };
-  const after = overloaded(plans.after);
-  return after >= 0 && overloaded(plans.before) < 0 ? plans.used[after] : undefined;
-}
-
-/**
- * Sub-clusters to balance over, at most as many as there are executors: those that have executors or models come first.
- */
-function usableOf(draft: PlacementDraft): string[] {
-  const { subClusters } = draft.problem;
-  const { executors } = draft;
-  const rank = (subCluster: string): number =>
-    draft.executorsOf(subCluster).length > 0 ? 0 : draft.hasModels(subCluster) ? 1 : 2;
-  const open = subClusters.filter((subCluster) => draft.isOpen(subCluster));
-  return open.toSorted((a, b) => rank(a) - rank(b)).slice(0, executors.length);
-}
-
-function subClusterProblem(
-  draft: PlacementDraft,
-  placed: readonly DraftModel[],
-  used: readonly string[],
-): SubClusterProblem {
-  const { costMax } = draft.problem;
-  const { executors } = draft;
-  const capacities = executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
-  const memoryMax = capacities[used.length - 1]!;
-  const works = worksOf(placed.map(({ model }) => model));
-  const models = placed.map(({ model }, i) => ({
-    rate: model.rate,
-    work: works[i]!,
-    staticMemory: model.memoryBytes,
-    dynamicMemory: model.dynamicBytes ?? 0,
-  }));
-  const problem = { models, clusters: used.length, rateMax: draft.problem.rateMax ?? Infinity, memoryMax };
-  const { weight } = meansOf(problem);
-  return {
-    ...problem,
-    ...(memoryMax === Infinity && { weight: WEIGHT_UNBOUNDED * weight }),
-    disruption: {
-      previous: placed.map((entry) => used.indexOf(destinationOf(entry)!)),
-      // Half of the bytes, since a model that moves pays twice. A model that is moving isn't turned back.
-      moveCost: placed.map(({ model, next }) =>
-        next !== undefined || model.isPinned === true ? NEVER_WORTH : Math.max(1, model.memoryBytes),
-      ),
-      costMax,
-    },
-  };
-}
-
 function leftOutOf(draft: PlacementDraft): LeftOut[] {
   const { subClusters } = draft.problem;
   const { executors } = draft;
@@ -359,5 +195,3 @@ function leftOutOf(draft: PlacementDraft): LeftOut[] {
       return { number, name, memoryBytes, largestBytes, freeBytes };
     });
 }
-
-const percent = (share: number): string => `${Math.round(100 * share)} %`;

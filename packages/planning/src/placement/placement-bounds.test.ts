@@ -122,7 +122,7 @@ test("a move after which accelerators would carry less than is asked for is not 
     before: placedAt([0, 0, 1], 4, 2),
   });
   expect(planPlacement(given).modelMoves).toHaveLength(1);
-  const carries = (numbers: readonly number[]): number => (numbers.includes(1) && numbers.includes(3) ? 0 : 1_000);
+  const carries = (numbers: readonly number[]): number => (numbers.includes(1) && numbers.includes(3) ? 0.5 : 10);
   const pinned = { ...given, models: given.models.map((one) => ({ ...one, isPinned: one.number !== 1 })), carries };
   const plan = planPlacement(pinned);
   expect(plan.modelMoves).toEqual([]);

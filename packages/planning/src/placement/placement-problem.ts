@@ -45,8 +45,8 @@ export interface PlacementProblem {
   /** Requests per second that a ranker can decide for (R_max of docs/algorithms.md, E1). Default: unbounded. */
   readonly rateMax?: number;
   /**
-   * Requests per second that accelerators carry of models at their present shares (D9); undefined: unknown. Default:
-   * nothing is known.
+   * How many times their present rates accelerators carry of models (D9); undefined: unknown, or nobody asks for them.
+   * Default: nothing is known.
    */
   readonly carries?: (models: readonly number[], gpus: number) => number | undefined;
   readonly models: readonly ModelToPlace[];
@@ -100,7 +100,7 @@ export interface SubClusterLoad {
   readonly memoryBytes: number;
   readonly dynamicBytes: number;
   readonly gpus: number;
-  /** Its share of the accelerators, in proportion to the work. */
+  /** Its share of the accelerators. */
   readonly gpusIdeal: number;
 }
 
