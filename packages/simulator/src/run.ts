@@ -16,7 +16,7 @@ import { divisionFor } from "./parts/halves.ts";
 import { simulatePipelined } from "./pipelines/pipelined-run.ts";
 import { simulatePlanned } from "./planner/planned-run.ts";
 import { subClusterChoice } from "./sub-cluster-choice.ts";
-import { meanShares } from "./sub-clusters.ts";
+import { meanShares } from "./mean-shares.ts";
 import { type Workload, createWorkload } from "./workload.ts";
 
 /**

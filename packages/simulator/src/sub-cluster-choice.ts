@@ -1,8 +1,9 @@
 import { type DivisionEstimate, countOfSubClusters } from "@tutti/planning";
+import { meanShares } from "./mean-shares.ts";
 import { expectedOfPool } from "./parts/halves.ts";
 import type { SubClusterResult } from "./result.ts";
 import type { Scenario } from "./scenario.ts";
-import { type SubClusterSplit, meanShares, splitOf } from "./sub-clusters.ts";
+import { type SubClusterSplit, splitOf } from "./sub-clusters.ts";
 
 /**
  * The number of sub-clusters that a scenario runs in, of those that it asks for, by the rule of a running cluster's

@@ -11,7 +11,7 @@ import { model, smallScenario } from "./testing/small-scenario.ts";
 const many = (count: number, share: (i: number) => number = () => 1 / count) =>
   Array.from({ length: count }, (_, i) => model(`m${i}`, share(i)));
 
-test("models are split so that sub-clusters have the same work, and accelerators go with it (SC1)", () => {
+test("models are split so that sub-clusters have the same work, and the fullest is least full (SC1)", () => {
   const even = splitOf(smallScenario({ gpus: 16, models: many(8) }), 4);
   expect(even.gpus).toEqual([4, 4, 4, 4]);
   // One model with half of the requests and its cluster have half of the accelerators.
@@ -44,8 +44,9 @@ test("phases count as long as they last", () => {
   const phases = [{ from: seconds(1.2), factor: 1, shares }];
   const split = splitOf(smallScenario({ gpus: 12, duration: seconds(12), phases, models: many(3) }), 3);
   const [first, ...others] = [0, 1, 2].map((i) => split.gpus[split.clusterOf[i]!]);
-  expect(first).toBe(10);
-  expect(others).toEqual([1, 1]);
+  // The others share a sub-cluster. Their work is worth two accelerators, which leave little for swings.
+  expect(first).toBe(8);
+  expect(others).toEqual([3, 3]);
 });
 
 /** Every event in order, every accelerator for the models of its sub-cluster alone. */

@@ -2,12 +2,14 @@
  * Sub-clusters: each has a scheduler, models and accelerators of its own, and no knowledge of the others (Symphony v2,
  * §4.4; docs/algorithms.md, E).
  *
- *   SC1. Models are placed by packages/planning, so that sub-clusters have the same work; accelerators go with the
- *        work, at least one each.
+ *   SC1. Models are placed by packages/planning, so that sub-clusters have the same work; accelerators so that the
+ *        fullest is least full, at least one each (E8).
  */
-import { dealtInProportion, placeModels } from "@tutti/planning";
+import { type Carries, Divisions, placeModels } from "@tutti/planning";
 import { assert } from "@tutti/units";
+import { meanShares } from "./mean-shares.ts";
 import { modelWork } from "./model-work.ts";
+import { expectedOfPool } from "./parts/halves.ts";
 import type { Scenario } from "./scenario.ts";
 import { type SimClusterFactory, isElastic } from "./simulated-cluster.ts";
 import { SteppedClusters, renumbered } from "./stepped-clusters.ts";
@@ -31,22 +33,23 @@ export function splitOf(scenario: Scenario, count: number): SubClusterSplit {
   const rated = work.map((rate) => ({ rate, staticMemory: 0, dynamicMemory: 0 }));
   const problem = { models: rated, clusters: count, rateMax: Infinity, memoryMax: Infinity };
   const { clusters } = placeModels(problem, { seed, proposals: PROPOSALS });
-  const works = new Float64Array(count);
-  for (const [i, rate] of work.entries()) works[clusters[i]!]! += rate;
-  return { clusterOf: clusters, gpus: dealtInProportion(gpus, works) };
+  const divisions = new Divisions(problem, gpus, carriesOf(scenario, shares));
+  return { clusterOf: clusters, gpus: divisions.dealt(clusters).gpus };
 }
 
-/** Share by model, summed over the phases; not normalised. */
-export function meanShares({ models, phases, duration }: Scenario): readonly number[] {
-  if (phases.length === 0) return models.map(({ share }) => share);
-  const means = new Float64Array(models.length);
-  const all = phases[0]!.from === 0 ? phases : [{ from: 0, factor: 1 }, ...phases];
-  for (const [i, phase] of all.entries()) {
-    const time = Math.max(0, Math.min(all[i + 1]?.from ?? duration, duration) - phase.from);
-    const shares = "shares" in phase ? phase.shares : undefined;
-    for (const [m, { share }] of models.entries()) means[m]! += time * phase.factor * (shares?.[m] ?? share);
-  }
-  return [...means];
+/** How many times the rates that all accelerators would carry together some of them carry of some models. */
+function carriesOf(scenario: Scenario, shares: readonly number[]): Carries {
+  const perShare = (gpus: number, own: readonly number[]): number | undefined => {
+    const carried = expectedOfPool(scenario, gpus, own);
+    return carried === undefined ? undefined : carried / own.reduce((sum, share) => sum + share, 0);
+  };
+  const undivided = perShare(scenario.gpus, shares);
+  return (models, gpus) => {
+    const asked = new Set(models);
+    const own = shares.map((share, i) => (asked.has(i) ? share : 0));
+    const carried = own.every((share) => share === 0) ? undefined : perShare(gpus, own);
+    return carried === undefined || undivided === undefined ? undefined : carried / undivided;
+  };
 }
 
 /** @throws Error for a policy that plans for the whole cluster */

@@ -10,7 +10,7 @@ import { type DivisibleModel, type Division, type Interference, divisionOf, fact
 import type { LatencyTable } from "@tutti/profile";
 import type { Arrivals, Scenario, ScenarioModel } from "../scenario.ts";
 import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../simulated-cluster.ts";
-import { meanShares } from "../sub-clusters.ts";
+import { meanShares } from "../mean-shares.ts";
 import { delayOf, partProfile, slower } from "./part-profile.ts";
 
 const HALF = 50;
