@@ -53,6 +53,8 @@ export class LengthQueue<Request extends Timed> {
   /** Number of requests with steps, and the most that ending in time saves of any since there was none. */
   #stepped = 0;
   #worthMost = 1;
+  /** Most that one request needs alone, of any level, µs: levels are in order of the mean, not of this. */
+  #longest = 0;
   /** Number of pending requests by level. */
   #waiting: Int32Array;
   /** Places of the chosen batch, and of the batch that is being evaluated. */
@@ -108,7 +110,7 @@ export class LengthQueue<Request extends Timed> {
 
   /** Drops the requests that would most likely be late even in a batch of one. */
   dropUntil(start: number, onDropped: (request: Request, needed: number) => void): void {
-    const longest = this.scale * this.#levels.needed(this.#levels.classes - 1, 0);
+    const longest = this.scale * this.#longest;
     for (let at = this.#head; at < this.#tail && this.#deadlines[at]! < start + longest; at++) {
       const level = this.#level[at]!;
       if (level === DEAD) continue;
@@ -268,6 +270,9 @@ export class LengthQueue<Request extends Timed> {
   #refit(): void {
     assert(this.#levels.classes < DEAD, `${this.#levels.classes} classes`);
     const most = this.#levels.sizes.at(-1)!;
+    this.#longest = 0;
+    for (let level = 0; level < this.#levels.classes; level++)
+      this.#longest = Math.max(this.#longest, this.#levels.needed(level, 0));
     this.#waiting = new Int32Array(this.#levels.classes);
     this.#chosen = new Int32Array(most);
     this.#weighed = new Int32Array(most);

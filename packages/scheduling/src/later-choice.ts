@@ -69,5 +69,6 @@ export function lastLook(model: ModelThread, later: DeadlineQueue<Request>, late
   if (later.size === 0) return NEVER;
   const head = later.head()!;
   const alone = model.dynamic === undefined ? latencies[1]! : model.dynamic.alone(head);
-  return (Math.floor(head.deadline - alone - model.ctrl - model.perItem) + 1) as Instant;
+  const at = Math.floor(head.deadline - alone - model.ctrl - model.perItem) + 1;
+  return (at > model.now ? at : model.now + 1) as Instant; // rounding must not make it look again at once without end
 }
