@@ -13,7 +13,7 @@ export { bytesText } from "./placement/placement-texts.ts";
 export { isSamePlace, planPlacement } from "./placement/plan-placement.ts";
 export { type PooledModel, poolCapacity } from "./pools/pool-capacity.ts";
 export { type OfferedType, servingTypes } from "./pools/serving-types.ts";
-export { type TypedPoolModel, typedCapacity } from "./pools/typed-capacity.ts";
+export { type TypedPoolModel, capacitiesFor, typedCapacity } from "./pools/typed-capacity.ts";
 export * from "./rollout/ramp.ts";
 export * from "./scaling/scaling-advisor.ts";
 export * from "./scaling/scaling-planner.ts";

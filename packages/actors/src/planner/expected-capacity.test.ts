@@ -107,3 +107,18 @@ test("types of executors count with their own latencies, and those that don't se
   expect(both).toBeGreaterThan(1.1 * one);
   expect(both).toBeLessThan(0.65 * alike);
 });
+
+test("accelerators of unlike types whose latencies are measured apart are told to cost more", () => {
+  const byType = new Map([
+    ["fast", profile],
+    ["slow", profile],
+  ]);
+  const apart = { ...measured(1, 10), shares: [{ ...measured(1, 10).shares[0]!, byType }] };
+  const of = (model: MeasuredModel, ...types: string[]): number => {
+    const executors = types.map((type, i) => ({ type, gpus: [gpuId(i)], subCluster: "main" }));
+    return new CapacityEstimate([model], isPoisson, executors).cost;
+  };
+  expect([of(measured(1, 10), "fast", "slow"), of(apart, "fast", "fast"), of(apart, "fast", "slow")]).toEqual([
+    1, 1, 13,
+  ]);
+});

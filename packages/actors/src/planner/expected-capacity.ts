@@ -5,6 +5,7 @@ import {
   type PlacementPlan,
   placeModels,
   worksOf,
+  capacitiesFor,
   typedCapacity,
 } from "@tutti/planning/live";
 import type { ExecutorInventory, PlanReport } from "@tutti/protocol";
@@ -45,6 +46,11 @@ export class CapacityEstimate {
     this.#executors = executors;
     this.#asked = models.filter(({ rate }) => rate > 0);
     this.#isTooMuch = this.#asked.reduce((sum, { shares }) => sum + shares.length, 0) > POOLED_MAX;
+  }
+
+  /** The cost of `timesOf`, as a multiple of what accelerators of one type cost. */
+  get cost(): number {
+    return capacitiesFor(typesOf(this.#asked, this.#executors, 1).size);
   }
 
   /** Rates that each sub-cluster carries of the mix that it serves now, and all accelerators of the whole mix. */
@@ -113,7 +119,7 @@ export class CapacityEstimate {
     const memoryMax = capacities[Math.min(clusters, capacities.length) - 1]!;
     const problem = { models, clusters, rateMax: Infinity, memoryMax };
     const { clusters: even } = placeModels(problem, { seed, proposals: PROPOSALS, enumerateMax: PROPOSALS });
-    const divisions = new Divisions(problem, gpus, (own, some) => this.#timesOf(own.map((i) => asked[i]!), some)); // prettier-ignore
+    const divisions = new Divisions(problem, gpus, (own, some) => this.#timesOf(own.map((i) => asked[i]!), some), this.cost); // prettier-ignore
     const all = asked.reduce((sum, { rate }) => sum + rate, 0);
     return { dividedRps: all * (divisions.best(even, seed).times ?? 0), undividedRps };
   }

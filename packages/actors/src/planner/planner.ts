@@ -227,6 +227,7 @@ class Planner implements Actor {
       closing: new Set(subClusters.filter((subCluster) => !used.includes(subCluster))),
       ...(rateMax !== undefined && { rateMax }),
       carries: (numbers, gpus) => estimate.timesOf(numbers, gpus),
+      carriesCost: estimate.cost,
       models: models.map((model) => {
         const marks = this.#moves.marksOf(model.number);
         return { ...model, ...marks, isPinned: marks.isPinned === true || parking.waking.has(model.number) };

@@ -13,7 +13,8 @@ const TOLERANCE = 0.2;
 const BETTER = 0.8;
 /** Factor on the weight of memory where memory is unbounded: its evenness counts less than that of work. */
 const WEIGHT_UNBOUNDED = 0.1;
-const PROPOSALS = 200_000;
+/** 10 to 20 ms: whatever runs in the planner's process waits for them. */
+const PROPOSALS = 50_000;
 const ENUMERATE_MAX = 20_000;
 /** Requests per second of all models; below, the models' shares of the rate are chance. */
 const RATE_MIN = 1;
@@ -96,7 +97,7 @@ class Choice {
   readonly #over: number;
 
   constructor(
-    { problem: { carries, seed }, executors }: PlacementDraft,
+    { problem: { carries, carriesCost, seed }, executors }: PlacementDraft,
     problem: SubClusterProblem,
     placed: readonly DraftModel[],
   ) {
@@ -107,7 +108,7 @@ class Choice {
     const gpus = executors.reduce((sum, one) => sum + one.gpus.length, 0);
     const ofPlaced = (known: NonNullable<typeof carries>): Carries => (models, own) =>
       known(models.map((i) => placed[i]!.model.number), own); // prettier-ignore
-    this.#divisions = carries === undefined ? undefined : new Divisions(problem, gpus, ofPlaced(carries));
+    this.#divisions = carries === undefined ? undefined : new Divisions(problem, gpus, ofPlaced(carries), carriesCost);
     this.#isForced = this.#divisions !== undefined && isForced(problem);
   }
 

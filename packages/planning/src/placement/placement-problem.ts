@@ -49,6 +49,8 @@ export interface PlacementProblem {
    * Default: nothing is known.
    */
   readonly carries?: (models: readonly number[], gpus: number) => number | undefined;
+  /** The cost of asking for it, as a multiple of what a pool of one type costs. Default: 1. */
+  readonly carriesCost?: number;
   readonly models: readonly ModelToPlace[];
   /** Living executors. */
   readonly executors: readonly ExecutorToPlace[];

@@ -39,3 +39,20 @@ test("a type that can't serve one model in time still serves the others", () => 
   expect(carried).toBe(typedCapacity([urgent(undefined), patient], [2, 8]).carried);
   expect(split.flat().every((part) => part >= 0 && part <= 1)).toBe(true);
 });
+
+test("accelerators of one type cost no more than their pool, and carry the same", () => {
+  let looks = 0;
+  const byBatchSize = new Proxy(table(1).byBatchSize, {
+    get: (sizes, b) => {
+      looks++;
+      return sizes[Number(b)];
+    },
+  });
+  const profile = { byBatchSize, batchSizeMax: 64 };
+  const pool = poolCapacity([{ share: 1, slo: 25_000, dispersion: 1, profile }], 8);
+  const inPool = looks;
+  looks = 0;
+  const typed = typedCapacity([{ share: 1, slo: 25_000, dispersion: 1, profiles: [profile] }], [8]);
+  expect([typed.carried, typed.split]).toEqual([pool.carried, [[1]]]);
+  expect(looks).toBeLessThan(1.1 * inPool);
+});

@@ -18,6 +18,9 @@ export interface TypedCapacity extends PoolCapacity {
 /** Each halves the difference of rates on a logarithmic scale. */
 const STEPS = 12;
 
+/** Capacities of pools of one type that `typedCapacity` takes for each of so many types. */
+export const capacitiesFor = (types: number): number => (types > 1 ? STEPS + 1 : 1);
+
 /** @param counts - of accelerators, by type */
 export function typedCapacity(models: readonly TypedPoolModel[], counts: readonly number[]): TypedCapacity {
   const split = models.map(({ slo, dispersion, profiles }) =>
@@ -27,7 +30,9 @@ export function typedCapacity(models: readonly TypedPoolModel[], counts: readonl
     }),
   );
   let least: PoolCapacity = { carried: 0, waits: undefined };
-  for (let step = 0; step <= STEPS; step++) {
+  // Accelerators of one type have all requests from the first step on.
+  const steps = capacitiesFor(counts.length);
+  for (let step = 1; step <= steps; step++) {
     for (const own of split) normalise(own);
     least = { carried: Infinity, waits: undefined };
     const factors = counts.map((count, type) => {
@@ -35,7 +40,7 @@ export function typedCapacity(models: readonly TypedPoolModel[], counts: readonl
       if (full.carried < least.carried) least = full;
       return Math.sqrt(full.carried);
     });
-    if (step < STEPS)
+    if (step < steps)
       for (const [i, own] of split.entries())
         if (models[i]!.share > 0)
           for (const [type, factor] of factors.entries()) if (own[type]! > 0) own[type]! *= factor;

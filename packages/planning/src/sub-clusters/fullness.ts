@@ -29,8 +29,8 @@ export interface DealtPlan extends Dealt {
 
 /** Share of all accelerators that counts as asked for evenly, so that a few requests don't pull all to one place. */
 export const EVEN_SHARE = 0.05;
-/** Models whose capacity a search asks for: about 0.1 s. */
-const ASKED_MAX = 10_000;
+/** Models whose capacity a search asks for: 20 to 50 ms, in which its process does nothing else. */
+const ASKED_MAX = 3_000;
 /** A step that helps by less is none. */
 const STEP = 0.999;
 /** Even work is preferred where its fullest sub-cluster is fuller by at most this factor. */
@@ -72,13 +72,16 @@ export class Divisions {
   readonly #problem: SubClusterProblem;
   readonly #gpus: number;
   readonly #carries: Carries;
+  readonly #cost: number;
   readonly #known = new Map<string, number | undefined>();
   #asked = 0;
 
-  constructor(problem: SubClusterProblem, gpus: number, carries: Carries) {
+  /** @param cost - of `carries`, as a multiple of what a pool of one type costs */
+  constructor(problem: SubClusterProblem, gpus: number, carries: Carries, cost = 1) {
     this.#problem = problem;
     this.#gpus = gpus;
     this.#carries = carries;
+    this.#cost = cost;
   }
 
   /** Accelerators in proportion to the work, and then moved to what is fullest. */
@@ -155,7 +158,7 @@ export class Divisions {
     if (models.length === 0) return undefined;
     const key = `${gpus}:${models.join()}`;
     if (!this.#known.has(key)) {
-      this.#asked += models.length;
+      this.#asked += models.length * this.#cost;
       this.#known.set(key, this.#carries(models, gpus));
     }
     return this.#known.get(key);
