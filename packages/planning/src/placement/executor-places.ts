@@ -244,7 +244,7 @@ class Dealing {
     );
   }
   #fits(executor: ExecutorToPlace, subCluster: string): boolean {
-    return executor.memoryBytesMax >= this.#draft.need(subCluster);
+    return this.#draft.holds(executor, subCluster);
   }
   #of(subCluster: string): readonly ExecutorToPlace[] {
     return this.#there().get(subCluster)?.executors ?? [];

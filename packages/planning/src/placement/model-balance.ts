@@ -192,7 +192,7 @@ function subClusterProblem(
 ): SubClusterProblem {
   const { costMax } = draft.problem;
   const { executors } = draft;
-  const capacities = executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
+  const capacities = executors.map((one) => draft.bytesOf(one)).sort((a, b) => b - a);
   const memoryMax = capacities[used.length - 1]!;
   const works = worksOf(placed.map(({ model }) => model));
   const models = placed.map(({ model }, i) => ({

@@ -140,9 +140,8 @@ function settle(draft: PlacementDraft, entry: DraftModel, to: string): ModelMove
 
 /** A place in an open sub-cluster, or where none has room in one that is not to be used. */
 function bestPlace(draft: PlacementDraft, { model, home, next }: DraftModel): string | undefined {
-  const { memoryBytes, dynamicBytes = 0 } = model;
   const candidates = draft.problem.subClusters
-    .filter((to) => to === home || to === next || draft.couldHold({ subCluster: to, memoryBytes, dynamicBytes }))
+    .filter((to) => to === home || to === next || draft.couldHold({ subCluster: to, ...model }))
     .map((subCluster, order) => {
       const { rateThen, workThen, memory, modelsThen } = draft.of(subCluster);
       const workShare = draft.work > 0 ? workThen / draft.work : draft.rate > 0 ? rateThen / draft.rate : 0;

@@ -1,5 +1,5 @@
 /** Bounds of a live placement: R_max, and memory with what runs take besides (docs/algorithms.md, E1 and E5). */
-import { gpuId } from "@tutti/units";
+import { type GpuId, gpuId } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { bestAssignment } from "../sub-clusters/baselines.ts";
@@ -245,4 +245,79 @@ test("with tight memory no executor ever holds more than it has, what its models
     ),
     { numRuns: 300 },
   );
+});
+
+test("an executor whose runs take more than it has goes on with its models, but is given to no sub-cluster of as many", () => {
+  // Together the models of main take 12 GB of 10: those of b, which take 11, must not count on its executors.
+  const running = executors(3, 10, 3).map((one) => ({ ...one, subCluster: "main", loaded: new Set([1, 2]) }));
+  const plan = planPlacement(
+    problem({
+      models: models([10, 20, 30], [4, 5, 11], [3, 0, 0]),
+      executors: running,
+      before: { models: placedAt([0, 0], 0, 1).models, gpus: running.map(({ gpus: [gpu] }) => at(gpu!, "main")) },
+      mayBalance: false,
+    }),
+  );
+  expect([goals(plan), plan.leftOut.map(({ number }) => number)]).toEqual([["main", "main"], [3]]);
+  expect(plan.executorMoves).toEqual([]);
+});
+const at = (gpu: GpuId, subCluster: string) => ({ gpu, subCluster });
+
+const state = fc.record({
+  models: fc.array(
+    fc.record({ rate: fc.nat(60), size: fc.integer({ min: 1, max: 5 }), dynamic: fc.nat(4), home: fc.nat(3), next: fc.nat(5) }), // prettier-ignore
+    { minLength: 1, maxLength: 7 },
+  ),
+  executors: fc.array(fc.record({ memory: fc.integer({ min: 3, max: 14 }), home: fc.nat(2) }), {
+    minLength: 1,
+    maxLength: 6,
+  }),
+  dead: fc.nat(3),
+  mayBalance: fc.boolean(),
+});
+
+test("whatever stands, with executors of any sizes, one that gets a model which it hasn't loaded holds them all", () => {
+  let over = 0;
+  fc.assert(
+    fc.property(state, (given) => {
+      const all = models(
+        given.models.map(({ rate }) => rate),
+        given.models.map(({ size }) => size),
+        given.models.map(({ dynamic }) => dynamic),
+      );
+      const before = given.models.flatMap(({ home, next }, i) => {
+        const goes = next < 3 && next !== home ? { next: NAMES[next]! } : {};
+        return home < 3 ? [{ number: i + 1, subCluster: NAMES[home]!, ...goes }] : [];
+      });
+      const present = given.executors.map(({ memory, home }, i): ExecutorToPlace => {
+        const subCluster = NAMES[home]!;
+        const loaded = new Set<number>();
+        let left = memory * GB;
+        for (const { number } of before.filter((one) => one.subCluster === subCluster)) {
+          if (all[number - 1]!.memoryBytes > left) continue;
+          left -= all[number - 1]!.memoryBytes;
+          loaded.add(number);
+        }
+        return { key: i + 1, gpus: [gpuId(i)], memoryBytesMax: memory * GB, subCluster, loaded };
+      });
+      const plan = planPlacement(
+        problem({
+          ...{ subClusters: NAMES.filter((_, i) => i !== given.dead), models: all, executors: present },
+          before: { models: before, gpus: present.map(({ gpus: [gpu], subCluster }) => at(gpu!, subCluster)) },
+          ...{ costMax: 20 * GB, mayBalance: given.mayBalance },
+        }),
+      );
+      for (const { gpu, subCluster: place } of plan.gpus) {
+        const { memoryBytesMax, loaded } = present[gpu]!;
+        const held = plan.models.filter(({ subCluster, next }) => subCluster === place || next === place);
+        const statics = held.reduce((sum, { number }) => sum + all[number - 1]!.memoryBytes, 0);
+        const most = held.reduce((largest, { number }) => Math.max(largest, all[number - 1]!.dynamicBytes!), 0);
+        if (statics + most <= memoryBytesMax) continue;
+        over++;
+        expect(held.filter(({ number }) => !loaded.has(number))).toEqual([]);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+  expect(over).toBeGreaterThan(50);
 });

@@ -24,7 +24,8 @@ interface Held {
 }
 
 type Size = Pick<ModelToPlace, "memoryBytes" | "dynamicBytes">;
-type PlacedSize = Size & { readonly subCluster: string };
+type Coming = Size & Pick<ModelToPlace, "number">;
+type Placed = Coming & { readonly subCluster: string };
 
 export const destinationOf = ({ home, next }: DraftModel): string | undefined => next ?? home;
 
@@ -39,7 +40,9 @@ export class PlacementDraft {
    * Executors' memory, descending. A solution exists only if the i-th largest executor holds the i-th largest
    * sub-cluster.
    */
-  readonly #capacities: readonly number[];
+  readonly #capacities: readonly ExecutorToPlace[];
+  /** Memory by executor of the models that run there, where that is more than it has. */
+  readonly #overBytes = new Map<number, number>();
   readonly #living: ReadonlySet<string>;
   readonly #held = new Map<string, Held>();
   readonly #executors = new Map<string, ExecutorToPlace[]>();
@@ -69,31 +72,48 @@ export class PlacementDraft {
     const owned = new Map(problem.before?.gpus.map(({ gpu, subCluster }) => [gpu, subCluster]));
     const placeOf = (executor: ExecutorToPlace): string | undefined =>
       problem.before === undefined ? executor.subCluster : firstOf(executor, owned);
-    this.executors = problem.executors.map((executor) => this.#asItRuns(executor, placeOf(executor)));
-    this.#capacities = this.executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
+    this.executors = problem.executors;
+    this.#capacities = this.executors.toSorted((a, b) => b.memoryBytesMax - a.memoryBytesMax);
     for (const executor of this.executors) {
       const place = placeOf(executor);
       if (place === undefined) continue;
       this.places.set(executor.key, place);
+      this.#noteOver(executor, place);
       const there = this.#executors.get(place);
       if (there === undefined) this.#executors.set(place, [executor]);
       else there.push(executor);
     }
   }
 
-  /**
-   * An executor goes on with the models that it has, though their runs were found to take more than there is: nothing
-   * that runs is taken away for that, but nothing more is placed there.
-   */
-  #asItRuns(executor: ExecutorToPlace, place: string | undefined): ExecutorToPlace {
+  /** Notes an executor whose models' runs were found to take more than it has. */
+  #noteOver({ key, loaded, memoryBytesMax }: ExecutorToPlace, place: string): void {
     let [memory, dynamic] = [0, 0];
     for (const { model, home } of this.models) {
-      if (home !== place || !executor.loaded.has(model.number)) continue;
+      if (home !== place || !loaded.has(model.number)) continue;
       memory += model.memoryBytes;
       dynamic = Math.max(dynamic, model.dynamicBytes ?? 0);
     }
-    const isOver = memory <= executor.memoryBytesMax && memory + dynamic > executor.memoryBytesMax;
-    return isOver ? { ...executor, memoryBytesMax: memory + dynamic } : executor;
+    if (memory <= memoryBytesMax && memory + dynamic > memoryBytesMax) this.#overBytes.set(key, memory + dynamic);
+  }
+
+  /** Memory of an executor, and of its models' runs where they take more. */
+  bytesOf({ key, memoryBytesMax }: ExecutorToPlace): number {
+    return this.#overBytes.get(key) ?? memoryBytesMax;
+  }
+
+  /**
+   * Whether an executor holds the models of a sub-cluster, with one more. It goes on with models that it has, though
+   * their runs were found to take more than there is: nothing that runs is taken away for that, but nothing more is
+   * placed there.
+   */
+  holds(executor: ExecutorToPlace, subCluster: string, more?: Coming): boolean {
+    return executor.memoryBytesMax >= this.need(subCluster, more) || this.#runs(executor, subCluster, more);
+  }
+  #runs({ key, loaded }: ExecutorToPlace, subCluster: string, more?: Coming): boolean {
+    if (!this.#overBytes.has(key) || (more !== undefined && !loaded.has(more.number))) return false;
+    return this.models.every(
+      ({ model, home, next }) => (home !== subCluster && next !== subCluster) || loaded.has(model.number),
+    );
   }
 
   lives(subCluster: string | undefined): subCluster is string {
@@ -132,12 +152,12 @@ export class PlacementDraft {
    * Whether executors could be dealt so that each sub-cluster with models has one that holds them, with one more model
    * in one of them.
    */
-  couldHold(more?: PlacedSize): boolean {
+  couldHold(more?: Placed): boolean {
     return this.misfit(more) === undefined;
   }
 
   /** A sub-cluster that is too large, or one too many; undefined where all have what they need. */
-  misfit(more?: PlacedSize): string | undefined {
+  misfit(more?: Placed): string | undefined {
     const needs = this.problem.subClusters
       .filter((subCluster) => more?.subCluster === subCluster || this.hasModels(subCluster))
       .map((subCluster) => ({
@@ -149,14 +169,24 @@ export class PlacementDraft {
     needs.sort((a, b) => b.memory - a.memory || b.executors - a.executors);
     if (needs.length > this.#capacities.length)
       return (needs.findLast(({ executors }) => executors === 0) ?? needs.at(-1))!.subCluster;
-    return needs.find(({ memory }, i) => memory > this.#capacities[i]!)?.subCluster;
+    // An executor that goes on with a sub-cluster's models is for no other.
+    const goingOn = new Set<ExecutorToPlace>();
+    const others = needs.filter(({ subCluster, memory }) => {
+      const own = more?.subCluster === subCluster ? more : undefined;
+      const there = this.#capacities.find(
+        (one) => !goingOn.has(one) && one.memoryBytesMax < memory && this.#runs(one, subCluster, own),
+      );
+      if (there !== undefined) goingOn.add(there);
+      return there === undefined;
+    });
+    const capacities = this.#capacities.filter((one) => !goingOn.has(one));
+    return others.find(({ memory }, i) => memory > capacities[i]!.memoryBytesMax)?.subCluster;
   }
 
   /** Accelerators that a sub-cluster would lose because their executors can't hold one more model. */
-  lostWith(subCluster: string, more: Size): number {
-    const memory = this.need(subCluster, more);
+  lostWith(subCluster: string, more: Coming): number {
     return this.executorsOf(subCluster)
-      .filter(({ memoryBytesMax }) => memoryBytesMax < memory)
+      .filter((executor) => !this.holds(executor, subCluster, more))
       .reduce((sum, { gpus }) => sum + gpus.length, 0);
   }
 
