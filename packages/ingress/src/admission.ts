@@ -45,14 +45,16 @@ export function checkNames({ target, app }: { readonly target: string; readonly 
  * Checks the limits of the ingress. It is called before the body is read, and again for the decoded size, since other
  * requests may have come meanwhile.
  *
+ * @param more - 0: the bytes are of a request that has its place
  * @throws {TuttiError} OVERLOADED naming the limit
  */
 export function checkRoom(
   pending: PendingRequests,
   { app, account, isJob }: Pick<PendingRequest, "app" | "account" | "isJob">,
   bytes: number,
+  more: 0 | 1 = 1,
 ): void {
-  const limit = pending.limitReached(account, bytes);
+  const limit = pending.limitReached(account, bytes, more);
   if (limit === undefined) return;
   const [jobsOrRequests, owner] = isJob ? ["jobs", "all jobs"] : [`requests of "${app}"`, `"${app}"`];
   const text = {

@@ -32,6 +32,12 @@ test("room that a request needs later counts as bytes, and not as another reques
   expect([pending.count, pending.bytes]).toEqual([3, 60]);
   expect(pending.limitReached(1, 40)).toBeUndefined();
   expect(pending.limitReached(1, 41)).toBe("bytesMax");
+  for (const requests of [{ requestsMax: 3 }, { appRequestsMax: 3 }]) {
+    const full = new PendingRequests({ ...limits, ...requests });
+    for (let i = 0; i < 3; i++) full.reserve(1, 10);
+    expect([full.limitReached(1, 70), full.limitReached(1, 70, 0)]).toEqual([Object.keys(requests)[0], undefined]);
+    expect(full.limitReached(1, 71, 0)).toBe("bytesMax");
+  }
   for (let i = 0; i < 3; i++) pending.release(1, 20);
   expect([pending.count, pending.bytes, pending.limitReached(1, 100)]).toEqual([0, 0, undefined]);
 });

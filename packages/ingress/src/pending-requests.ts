@@ -54,13 +54,17 @@ export class PendingRequests {
   get nextTimerAt(): Instant {
     return this.#timers.topPriority as Instant;
   }
-  /** The limit that one more request of so many bytes would break; undefined: it fits. */
-  limitReached(account: number, bytes: number): keyof PendingLimits | undefined {
+  /**
+   * The limit that one more request of so many bytes would break; undefined: it fits.
+   *
+   * @param more - 0: the bytes are of a reserved request, which stays one
+   */
+  limitReached(account: number, bytes: number, more: 0 | 1 = 1): keyof PendingLimits | undefined {
     const { requestsMax, bytesMax, appRequestsMax, appBytesMax } = this.#limits;
-    if (this.#count >= requestsMax) return "requestsMax";
+    if (this.#count + more > requestsMax) return "requestsMax";
     if (this.bytes + bytes > bytesMax) return "bytesMax";
     const app = this.#byApp.get(account);
-    if ((app?.requests ?? 0) >= appRequestsMax) return "appRequestsMax";
+    if ((app?.requests ?? 0) + more > appRequestsMax) return "appRequestsMax";
     return (app?.bytes ?? 0) + bytes > appBytesMax ? "appBytesMax" : undefined;
   }
   /** Reserves room for a body that is being read and was found to fit, until `release`. */

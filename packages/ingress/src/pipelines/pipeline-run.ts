@@ -199,7 +199,7 @@ export class PipelineRun implements InstanceEffects {
   #makeRoom(stage: string, bytes: number): boolean {
     if (bytes === 0) return true;
     try {
-      checkRoom(this.#ports.pending, this.request, bytes);
+      checkRoom(this.#ports.pending, this.request, bytes, 0);
     } catch (error) {
       this.#failed(stage, error as TuttiError);
       return false;
