@@ -16,8 +16,11 @@ const WEIGHT_UNBOUNDED = 0.1;
 /** 10 to 20 ms: whatever runs in the planner's process waits for them. */
 const PROPOSALS = 50_000;
 const ENUMERATE_MAX = 20_000;
-/** Requests per second of all models; below, the models' shares of the rate are chance. */
+/** Requests per second of all models; below, nothing is balanced. */
 const RATE_MIN = 1;
+/** Seconds in which rates are counted, and standard deviations of such a count that are chance. */
+const WINDOW = 5;
+const SURE = 2;
 /** Move cost of a model that may not move. */
 const NEVER_WORTH = 1e15;
 const ROUNDING = 1e-9;
@@ -140,7 +143,7 @@ class Choice {
   }
 
   #isEvenNow(): boolean {
-    return this.now.objective <= TOLERANCE * meansOf(this.#problem).rate;
+    return this.now.objective <= TOLERANCE * meansOf(this.#problem).rate + SURE * swingOf(this.#problem);
   }
 
   /** Fullness of the fullest sub-cluster; Infinity: one that is to be used has no model. */
@@ -165,6 +168,12 @@ function searched(problem: SubClusterProblem, seed: number): SubClusterPlan {
   const found = placeModels(problem, options);
   if (found.feasible || problem.rateMax === Infinity) return found;
   return placeModels({ ...problem, rateMax: Infinity }, options);
+}
+
+/** Standard deviation of a sub-cluster's work where its models' requests come at random. */
+function swingOf({ models, clusters }: SubClusterProblem): number {
+  const variance = models.reduce((sum, { rate, work = rate }) => sum + (rate > 0 ? work ** 2 / (rate * WINDOW) : 0), 0);
+  return Math.sqrt(variance / clusters);
 }
 
 /** Rate above what rankers decide for, relative to the mean; 0: none (MP6). */

@@ -1,5 +1,5 @@
 /** Bounds of a live placement: R_max, and memory with what runs take besides (docs/algorithms.md, E1 and E5). */
-import { type GpuId, gpuId } from "@tutti/units";
+import { type GpuId, Prng, gpuId } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { bestAssignment } from "../sub-clusters/baselines.ts";
@@ -320,4 +320,40 @@ test("whatever stands, with executors of any sizes, one that gets a model which 
     { numRuns: 1_000 },
   );
   expect(over).toBeGreaterThan(50);
+});
+
+test("few requests that come at random move models seldom, and many that are uneven move them", () => {
+  const prng = new Prng(1);
+  const present = executors(6, Infinity, 3);
+  const counted = (rate: number): number => {
+    let [count, at] = [0, prng.nextExponential(1)];
+    for (; at < 5 * rate; at += prng.nextExponential(1)) count++;
+    return count / 5;
+  };
+  const movesAt = (rateOf: (model: number) => number): number => {
+    let [before, moves]: [Pick<PlacementPlan, "models" | "gpus">, number] = [
+      placedAt(Array.from({ length: 12 }, (_, i) => i % 3), 6, 3), // prettier-ignore
+      0,
+    ];
+    for (let epoch = 0; epoch < 100; epoch++) {
+      const drawn = models(
+        before.models.map((_, i) => counted(rateOf(i))),
+        before.models.map(() => 1),
+        before.models.map(() => 0),
+      );
+      const loaded = (place: string) =>
+        new Set(
+          before.models.filter(({ subCluster, next }) => place === (next ?? subCluster)).map((one) => one.number),
+        );
+      const followed = present.map((one) => ({ ...one, loaded: loaded(one.subCluster) }));
+      const plan = planPlacement(
+        problem({ subClusters: NAMES, models: drawn, executors: followed, before, costMax: 2.4 * GB, seed: epoch }),
+      );
+      moves += plan.modelMoves.length;
+      before = plan;
+    }
+    return moves;
+  };
+  expect(movesAt(() => 0.25)).toBeLessThan(6);
+  expect(movesAt((i) => (i % 3 === 0 ? 40 : 10))).toBeGreaterThan(0);
 });
