@@ -186,3 +186,24 @@ test("places hold again once those that left from the middle are a fifth, or the
   expect(queue.isRun()).toBe(true);
   expect([queue.at(5).seq, queue.at(6).seq, queue.size]).toEqual([9, 20, 37]);
 });
+
+/** CPU time of putting 2,000 requests in order that come before nearly all of `waiting` others, µs. */
+function timeToOrder(waiting: number): number {
+  const queue = new DeadlineQueue<Queued>(100_000);
+  for (let i = 0; i < waiting; i++) queue.add({ deadline: 1_000 + i, ingress: 1 + (i % 2), seq: i });
+  const before = process.cpuUsage();
+  for (let i = 0; i < 2_000; i++) {
+    queue.add({ deadline: i % 20, ingress: 1 + (i % 2), seq: waiting + i });
+    queue.makeRun();
+    queue.shift();
+  }
+  const { user, system } = process.cpuUsage(before);
+  return user + system;
+}
+
+test("an urgent request takes its place among many that can wait at the cost of those before it, not of all", () => {
+  timeToOrder(1_000);
+  const few = Math.min(...[1, 2, 3].map(() => timeToOrder(500)));
+  const many = Math.min(...[1, 2, 3].map(() => timeToOrder(32_000)));
+  expect(many).toBeLessThan(10 * few + 5_000);
+});

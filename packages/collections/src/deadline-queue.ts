@@ -78,31 +78,16 @@ export class DeadlineQueue<T extends Queued> {
     if (dead > 0) this.#sweep(this.#ring.length);
     return true;
   }
-  /** Makes it a run: merges what came out of order and sweeps dead entries. O(n), and nothing where it is one. */
+  /**
+   * Makes it a run: merges what came out of order, and sweeps dead entries. Nothing where it is one. Without dead
+   * entries it moves only those before the last that is merged, or those behind the first, whichever are fewer: an
+   * urgent request among many that can wait costs little.
+   */
   makeRun(): void {
-    if (this.#heapSize === 0) {
-      if (this.#tail - this.#head > this.#size) this.#sweep(this.#ring.length);
-      return;
-    }
-    const heap = this.#heap!;
-    const entries: (T | undefined)[] = [];
-    const intoOrder = (before: T | undefined): void => {
-      while (this.#heapSize > 0 && (before === undefined || precedes(heap.at(heap.topSlot)!, before))) {
-        entries.push(heap.take(heap.topSlot));
-        this.#heapSize--;
-      }
-    };
-    for (let at = this.#head; at < this.#tail; at++) {
-      const item = this.#ring[at & this.#mask];
-      if (item === undefined) continue;
-      intoOrder(item);
-      entries.push(item);
-    }
-    intoOrder(undefined);
-    this.#lastDeadline = entries.at(-1)!.deadline;
     let room = this.#ring.length;
-    while (room < entries.length) room *= 2;
-    this.#put(entries, room);
+    while (room < this.#size) room *= 2;
+    if (room > this.#ring.length || this.#tail - this.#head > this.#size - this.#heapSize) this.#sweep(room);
+    if (this.#heapSize > 0) this.#mergeHeap();
   }
   /** The request at a place in order, 0 … size − 1. Only while `isRun`. */
   at(place: number): T {
@@ -260,6 +245,53 @@ export class DeadlineQueue<T extends Queued> {
     this.#heapSize--;
     this.#forget(2 * slot + 1);
     return this.#heap!.take(slot);
+  }
+
+  /** Moves the heap into the ring, which has room for it and no dead entries. */
+  #mergeHeap(): void {
+    const heap = this.#heap!;
+    const merged: T[] = [];
+    for (; this.#heapSize > 0; this.#heapSize--) {
+      const slot = heap.topSlot;
+      if (this.#isIndexed) this.#index!.delete(2 * slot + 1);
+      merged.push(heap.take(slot));
+    }
+    const count = merged.length;
+    const before = this.#countBefore(merged[count - 1]!);
+    const behind = this.#tail - this.#head - this.#countBefore(merged[0]!);
+    if (before < behind) {
+      let from = this.#head;
+      let to = (this.#head -= count);
+      for (const item of merged) {
+        while (precedes(this.#ring[from & this.#mask]!, item)) this.#move(from++ & this.#mask, to++ & this.#mask);
+        this.#enter(item, to++ & this.#mask);
+      }
+    } else {
+      let from = this.#tail - 1;
+      let to = (this.#tail += count) - 1;
+      for (let i = count - 1; i >= 0; i--) {
+        const item = merged[i]!;
+        while (from >= this.#head && precedes(item, this.#ring[from & this.#mask]!))
+          this.#move(from-- & this.#mask, to-- & this.#mask);
+        this.#enter(item, to-- & this.#mask);
+      }
+    }
+    this.#lastDeadline = this.#ring[(this.#tail - 1) & this.#mask]!.deadline;
+  }
+  /** Number of the ring's entries that go before a request. */
+  #countBefore(item: T): number {
+    let first = 0;
+    let end = this.#tail - this.#head;
+    while (first < end) {
+      const middle = (first + end) >> 1;
+      if (precedes(this.at(middle), item)) first = middle + 1;
+      else end = middle;
+    }
+    return first;
+  }
+  #enter(item: T, place: number): void {
+    this.#ring[place] = item;
+    if (this.#isIndexed) this.#index!.put(item.ingress, item.seq, 2 * place);
   }
 
   #leaveRing(place: number): void {
