@@ -13,6 +13,7 @@ import {
   runTimesKeys,
   subjectsOf,
 } from "@tutti/protocol";
+import type { Engine } from "@tutti/ports/engine";
 import { type Instant, Prng, micros, millis, seconds } from "@tutti/units";
 import { FrameReader, fromJson, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
@@ -25,6 +26,14 @@ import type { Asked, VirtualClusterOptions } from "./virtual-cluster-options.ts"
 const PACE = { fixedMs: 2, unitMs: 0.5, rowUnitMs: 0.5, max: 400, typical: 20 };
 const aloneMs = (units: number): number => 2 + units;
 const MODEL = { name: "loop", alphaMs: 10, betaMs: 12, sloMs: 400, batchSizeMax: 8, pace: PACE };
+
+const bound = (engine: Engine): Engine => ({
+  type: engine.type,
+  load: (model, done) => engine.load(model, done),
+  unload: (name, done) => engine.unload(name, done),
+  stop: (done) => engine.stop(done),
+  run: (batch, done) => engine.run(batch, done),
+});
 
 interface Stream {
   readonly app: string;
@@ -223,6 +232,46 @@ test("a machine that delays one run in ten makes no model dynamic: requests that
   const varying = serving(evenly);
   send(varying, [SHORT, LONG], 40);
   expect(timesOf(varying).kind).toBe("dynamic");
+});
+
+test("a model that takes 1 ms on one type of accelerators and 8 ms on the other is static, also for a profiler that starts again", () => {
+  const wrapEngine = (engine: Engine, gpu: number): Engine => {
+    const factor = gpu === 0 ? 8 : 1;
+    return {
+      ...bound(engine),
+      type: factor === 1 ? "fast" : "slow",
+      latencyOf: (_, __, batchSize) => micros(factor * (800 + 200 * batchSize)),
+      run: (batch, done) =>
+        engine.run(batch, (outcome) => {
+          if (outcome.kind === "failed" || factor === 1) return done(outcome);
+          cluster.later(micros((factor - 1) * outcome.run), () =>
+            done({ ...outcome, run: micros(factor * outcome.run) }),
+          );
+        }),
+    };
+  };
+  const cluster = new VirtualCluster({ gpus: 2, executors: 2, timesWindow: seconds(20), wrapEngine });
+  cluster.addModel({ name: MODEL.name, alphaMs: 0.2, betaMs: 0.8, sloMs: 60, isUnmeasured: true });
+  cluster.run(seconds(4));
+  /** Two of three requests can only be served on the fast type; the others wait for 30 ms, and run on the slow one. */
+  const prng = new Prng(3);
+  const ask = (requests: number): void => {
+    for (let i = 0; i < requests; i++) {
+      cluster.ask(MODEL.name, { sloMs: prng.nextFloat() < 0.35 ? 60 : 7 });
+      cluster.run(micros(Math.round(prng.nextExponential(30) * 1e6)));
+    }
+  };
+  ask(500);
+  const { kind, apps, pool } = timesOf(cluster);
+  expect(kind).toBe("static");
+  expect(pool!.samples).toBeGreaterThanOrEqual(30);
+  expect(quantileOf(asHistogram(apps[0]!), 0.1)).toBeLessThan(1_500); // both types were sampled
+  expect(quantileOf(asHistogram(apps[0]!), 0.9)).toBeGreaterThan(7_500);
+  cluster.kill("profiler");
+  cluster.startProfiler("profiler-2");
+  cluster.run(seconds(1));
+  ask(300);
+  expect(timesOf(cluster).kind).toBe("static");
 });
 
 test("a profiler that starts again goes on from what is stored", () => {

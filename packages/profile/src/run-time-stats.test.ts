@@ -134,6 +134,47 @@ test("a machine whose cores are wanted by others makes no model dynamic, where r
   expect(kindsOf((i) => (i > 20 && i % 10 === 0 ? 20_000 : 6_000 + prng.nextInt(50)))).toEqual(["dynamic", "dynamic"]);
 });
 
+test("types of accelerators that take unlike times make no model dynamic, and within each type inputs are found out (RB3)", () => {
+  const bookOf = (alone: (type: string, i: number) => number): RunTimeStats => {
+    const runTimeStats = bookWith();
+    for (let i = 0; i < 60; i++) {
+      const type = ["fast", "slow"][i % 2]!;
+      const time = alone(type, i);
+      runTimeStats.note(after(AT, millis(i)), { app: 1, units: 0, alone: time, type });
+      runTimeStats.notePair(after(AT, millis(i)), micros(time), micros(time), type);
+    }
+    return runTimeStats;
+  };
+  const isSlow = (type: string): boolean => type === "slow";
+  expect(bookOf((type) => (isSlow(type) ? 8_000 : 1_000)).times(at(1)).kind).toBe("static");
+  // noise of the machine on each type
+  const noisy = bookWith();
+  const prng = new Prng(3);
+  for (let i = 0; i < 200; i++) {
+    const type = ["fast", "slow"][i % 2]!;
+    const time = (): number => (isSlow(type) ? 8_000 : 1_000) * (prng.nextFloat() < 0.2 ? 1.6 : 1);
+    noisy.note(after(AT, millis(i)), { app: 1, units: 0, alone: time(), type });
+    noisy.notePair(after(AT, millis(i)), micros(time()), micros(time()), type);
+  }
+  expect(noisy.times(at(1)).kind).toBe("static");
+  const varying = bookOf((type, i) => (isSlow(type) ? 8_000 : 1_000 + 100 * (i % 7)));
+  expect(varying.times(at(1)).kind).toBe("dynamic");
+});
+
+test("a profiler that starts again doesn't take times of unlike types, published together, for those of unlike inputs", () => {
+  const before = bookWith();
+  for (let i = 0; i < 100; i++)
+    before.note(after(AT, millis(i)), { app: 1, units: 0, alone: i % 2 ? 1_000 : 8_000, type: String(i % 2) });
+  const times = before.times(at(1));
+  expect(times.kind).toBe("static");
+  const again = bookWith({ restored: { at: at(2), times } });
+  expect(again.times(at(3)).kind).toBe("static");
+  for (let i = 0; i < 29; i++) again.note(at(4), { app: 1, units: 0, alone: 1_000 + 100 * (i % 7), type: "1" });
+  expect(again.times(at(5)).kind).toBe("static");
+  again.note(at(6), { app: 1, units: 0, alone: 1_000, type: "1" });
+  expect(again.times(at(7)).kind).toBe("dynamic");
+});
+
 test("two requests that a busy moment made slow twice make no model dynamic (RB3)", () => {
   // As seen on a machine of which two cores carried everything: what runs 100 ms later is delayed by the same.
   const delayed = [10_520, 10_506, 10_447, 8_967, 7_844, 7_671, 7_119];

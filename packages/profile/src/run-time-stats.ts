@@ -8,6 +8,7 @@
  *        the pool only.
  *   RB3. A model is dynamic if its inputs make its times vary, not if the machine does: where other processes want its
  *        cores, any times vary.
+ *        Nor does it vary because executor types are unlike: a time counts by its ratio to its type's median.
  *   RB4. Samples may come in any order of their requests' lengths, but long requests must not be sampled more often:
  *        sampling must not depend on the length.
  */
@@ -29,6 +30,14 @@ export interface AloneSample {
   readonly units: number;
   /** µs. */
   readonly alone: number;
+  /** Executor type that it ran on. */
+  readonly type?: string | undefined;
+}
+
+interface Pair {
+  readonly once: number;
+  readonly again: number;
+  readonly type: string | undefined;
 }
 
 export interface RunTimeStatsOptions {
@@ -53,6 +62,8 @@ const STATIC_SPREAD = 0.25;
 /** A dynamic model must vary less than this to become static again. */
 const STATIC_AGAIN_SPREAD = 0.15;
 const APPS_KEPT = 256;
+/** Type of samples that an earlier process published: of all types together, so that they can't be compared. */
+const MIXED = "*";
 /** Fewest pairs of runs of the same request that tell how much its time varies by itself. */
 const PAIRS_FEW = 10;
 /** Number of arrivals for which a restored share of 1 counts. */
@@ -72,7 +83,7 @@ export class RunTimeStats {
   readonly #pool: SampleWindow<AloneSample>;
   readonly #batches: SampleWindow<BatchSample>;
   /** Two times of the same request, in µs. */
-  readonly #pairs: SampleWindow<readonly [number, number]>;
+  readonly #pairs: SampleWindow<Pair>;
   #kind: BucketRunTimes["kind"] = "unknown";
 
   constructor(options: RunTimeStatsOptions) {
@@ -91,8 +102,8 @@ export class RunTimeStats {
     this.#batches.note(at, batch);
   }
   /** Records two isolated runs of one request. */
-  notePair(at: Instant, once: Micros, again: Micros): void {
-    this.#pairs.note(at, [once, again]);
+  notePair(at: Instant, once: Micros, again: Micros, type?: string): void {
+    this.#pairs.note(at, { once, again, type });
   }
   /** Adds requests of an application that arrived since the last count. */
   count(at: Instant, number: number, requests: number): void {
@@ -162,14 +173,16 @@ export class RunTimeStats {
 
   #kindOf(at: Instant, pooled: readonly AloneSample[]): BucketRunTimes["kind"] {
     if (this.#options.variesBySpec === true) return "dynamic";
-    if (pooled.length < SAMPLES_FEW) return this.#kind;
-    const groups = [pooled, ...[...this.#apps.values()].map((app) => app.samples.values(at))]
-      .filter((samples) => samples.length >= SAMPLES_FEW)
-      .map((samples) => sortedTimes(samples));
+    const own = pooled.filter(({ type }) => type !== MIXED);
+    if (own.length < SAMPLES_FEW) return this.#kind;
+    const medians = mediansByType(own);
+    const groups = [own, ...[...this.#apps.values()].map((app) => app.samples.values(at))]
+      .map((samples) => relativeTimes(samples, medians).sort())
+      .filter((times) => times.length >= SAMPLES_FEW);
     const low = Math.min(...groups.map((times) => sampleQuantile(times, 0.05)));
     const high = Math.max(...groups.map((times) => sampleQuantile(times, 0.95)));
     const spread =
-      (Math.sqrt(this.#ofInputs(at, pooled)) * (high - low)) / Math.max(1, sampleQuantile(groups[0]!, 0.5));
+      (Math.sqrt(this.#ofInputs(at, groups[0]!, medians)) * (high - low)) / sampleQuantile(groups[0]!, 0.5);
     return spread > (this.#kind === "dynamic" ? STATIC_AGAIN_SPREAD : STATIC_SPREAD) ? "dynamic" : "static";
   }
 
@@ -178,8 +191,11 @@ export class RunTimeStats {
    * of the same request, less two standard errors (Fisher's transform). It is 1 while too little is known: while pairs
    * are few, or vary less than half as much as all samples do (rare long requests may be among no pairs).
    */
-  #ofInputs(at: Instant, samples: readonly AloneSample[]): number {
-    const pairs = this.#pairs.values(at);
+  #ofInputs(at: Instant, times: Float64Array, medians: Medians): number {
+    const pairs = this.#pairs.values(at).flatMap(({ once, again, type }): [number, number][] => {
+      const median = medians.get(type);
+      return median === undefined ? [] : [[once / median, again / median]];
+    });
     if (pairs.length < PAIRS_FEW) return 1;
     const mean = pairs.reduce((sum, [once, again]) => sum + once + again, 0) / (2 * pairs.length);
     let [common, all] = [0, 0];
@@ -187,7 +203,7 @@ export class RunTimeStats {
       common += 2 * (once - mean) * (again - mean);
       all += (once - mean) ** 2 + (again - mean) ** 2;
     }
-    if (all / (2 * pairs.length) <= varianceOf(samples) / 2) return 1;
+    if (all / (2 * pairs.length) <= varianceOf(times) / 2) return 1;
     const seen = Math.min(0.9999, Math.max(0, common / all));
     return Math.max(0, Math.tanh(Math.atanh(seen) - 2 / Math.sqrt(pairs.length - 3)));
   }
@@ -299,7 +315,7 @@ function unitClasses(samples: readonly AloneSample[]): AppRunTimes["byUnits"] {
 function restoredSamples(app: number, times: AppRunTimes): AloneSample[] {
   const classes = times.byUnits ?? [{ ...times, upTo: 0 }];
   return classes.flatMap((one) =>
-    spreadOver(asHistogram(one), one.samples).map((alone) => ({ app, units: one.upTo, alone })),
+    spreadOver(asHistogram(one), one.samples).map((alone) => ({ app, units: one.upTo, alone, type: MIXED })),
   );
 }
 
@@ -307,12 +323,34 @@ function restoredSamples(app: number, times: AppRunTimes): AloneSample[] {
 const spreadOver = (histogram: Histogram, count: number): number[] =>
   Array.from({ length: Math.min(count, 2_000) }, (_, i) => quantileOf(histogram, (i + 0.5) / count));
 
-function varianceOf(samples: readonly AloneSample[]): number {
-  const mean = samples.reduce((sum, { alone }) => sum + alone, 0) / samples.length;
-  return samples.reduce((sum, { alone }) => sum + (alone - mean) ** 2, 0) / samples.length;
+/** Median times by executor type. */
+type Medians = ReadonlyMap<string | undefined, number>;
+
+function mediansByType(samples: readonly AloneSample[]): Medians {
+  const times = new Map<string | undefined, number[]>();
+  for (const { alone, type } of samples) {
+    const known = times.get(type);
+    if (known === undefined) times.set(type, [alone]);
+    else known.push(alone);
+  }
+  return new Map([...times].map(([type, own]) => [type, sampleQuantile(Float64Array.from(own).sort(), 0.5)]));
 }
-const sortedTimes = (samples: readonly AloneSample[]): Float64Array =>
-  Float64Array.from(samples, ({ alone }) => alone).sort();
+
+/** Times as shares of their type's median; without those of other types. */
+function relativeTimes(samples: readonly AloneSample[], medians: Medians): Float64Array {
+  const times = new Float64Array(samples.length);
+  let count = 0;
+  for (const { alone, type } of samples) {
+    const median = medians.get(type);
+    if (median !== undefined) times[count++] = alone / median;
+  }
+  return times.subarray(0, count);
+}
+
+function varianceOf(times: Float64Array): number {
+  const mean = times.reduce((sum, time) => sum + time, 0) / times.length;
+  return times.reduce((sum, time) => sum + (time - mean) ** 2, 0) / times.length;
+}
 const sampleQuantile = (sorted: Float64Array, q: number): number =>
   sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))]!;
 const rounded = (value: number, grid: number): number => Math.round(value * grid) / grid;

@@ -12,6 +12,7 @@ import {
 } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import {
+  type ActorKey,
   type Instant,
   type Micros,
   type ThreadId,
@@ -33,6 +34,8 @@ export interface RunTimePublisherOptions {
   readonly clock: Clock;
   /** Samples count for one to two windows. */
   readonly window: Micros;
+  /** Type of an executor; undefined while it isn't known. */
+  readonly typeOf: (executor: ActorKey) => string | undefined;
   /** Whether this profiler stores anything. */
   readonly isOnDuty: () => boolean;
 }
@@ -72,12 +75,13 @@ export class RunTimePublisher {
   constructor(options: RunTimePublisherOptions) {
     this.#options = options;
     const { runtime, clock } = options;
-    runtime.onPacked(AloneMeasured, ({ thread, samples, batches, pairs = [] }) =>
+    runtime.onPacked(AloneMeasured, ({ thread, samples, batches, pairs = [] }, executor) =>
       this.#note(thread, (runTimeStats, now) => {
+        const type = options.typeOf(executor);
         this.#samples += samples.length;
-        for (const sample of samples) runTimeStats.note(now, sample);
+        for (const { app, units, alone } of samples) runTimeStats.note(now, { app, units, alone, type });
         for (const batch of batches) runTimeStats.noteBatch(now, batch);
-        for (const { once, again } of pairs) runTimeStats.notePair(now, once, again);
+        for (const { once, again } of pairs) runTimeStats.notePair(now, once, again, type);
       }),
     );
     runtime.onPacked(AppsCounted, ({ thread, apps }) =>
