@@ -166,7 +166,8 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   if (!model.inFlightBatches.isFull(at)) {
     const isKnown = own !== undefined && isFaster(own, model);
     if (isKnown) model.latencies = own.byBatchSize;
-    const fastest = isKnown ? model.fastest : undefined;
+    // One of unknown latencies might be granted again and again what only the fastest can serve: it drops that.
+    const fastest = isKnown || model.fastest?.isPlanned !== true ? model.fastest : undefined;
     choose(model, base, grant.freeAt, out, fastest);
     if (fastest?.isPlanned === true) model.batchSize = 0; // TYPED-3: not for this accelerator
     model.latencies = model.profile.byBatchSize;

@@ -180,11 +180,24 @@ test("a type that takes as long for one request, and longer for two, is planned 
   expect(grant(fast)).toEqual([2]);
 });
 
-test("an accelerator of unknown type takes what the slowest can serve, and drops the rest: it is not given back", () => {
-  const { grant, used, refused } = queued([4_000, 5_000, 9_000, 12_000], { policy: "eager" });
+test("an accelerator of unknown type takes what the slowest can serve, and leaves the rest to the fast one", () => {
+  const { grant, used, refused, model } = queued([4_000, 5_000, 9_000, 12_000], { policy: "eager" });
   expect(grant(null)).toEqual([3, 4]);
   expect(used).toEqual([true]);
-  expect(refused).toEqual([1, 2]);
+  expect(refused).toEqual([]);
+  expect(model.offered).toMatchObject({ unfit: [SLOW_TYPE], batchSize: 2 });
+});
+
+test("an accelerator of unknown type gives back once what it can't serve when it is free, and then drops it", () => {
+  const { grant, used, refused, model } = queued([9_000], { policy: "eager" });
+  expect(grant(null, 0, 5_000)).toEqual([]);
+  expect([used, refused]).toEqual([[false], []]);
+  expect(model.offered).toMatchObject({ unfit: [], batchSize: 1 });
+  expect(grant(null, 4_000)).toEqual([]);
+  expect([used, refused]).toEqual([[false, false], []]);
+  expect(model.offered).toMatchObject({ unfit: [SLOW_TYPE], batchSize: 1 });
+  expect(grant(null, 4_000)).toEqual([]);
+  expect(refused).toEqual([1]);
 });
 
 test("what only the fast type can serve is due by that type's times, whatever else waits longer", () => {
@@ -224,7 +237,10 @@ test("the choice is that of a naive search, and ends in time whatever the tables
           policy: "eager",
         });
         const taken = grant(isKnown ? tableOf(own) : null, 0, free);
-        const [dropBy, runBy] = isKnown ? [fast, own] : [pool, pool];
+        // A type that isn't known drops requests that are offered to the fast one alone.
+        const keeps = isKnown || deadlines.some((deadline) => deadline >= pool[0]!);
+        const dropBy = keeps ? fast : pool;
+        const runBy = isKnown ? own : pool;
         const dropped = deadlines.findIndex((deadline) => deadline >= free + dropBy[0]!);
         const kept = deadlines.map((deadline, i) => ({ seq: i + 1, deadline })).slice(dropped < 0 ? 99 : dropped);
         const firstFor = (b: number): number => kept.findIndex(({ deadline }) => deadline >= free + runBy[b - 1]!);
@@ -234,7 +250,7 @@ test("the choice is that of a naive search, and ends in time whatever the tables
         // Where some stay, the largest batch that ends in time anywhere, if it serves more per time.
         const sizes = [6, 5, 4, 3, 2, 1].filter((b) => firstFor(b) >= 0 && firstFor(b) + b <= kept.length);
         const [most = 0] = sizes;
-        if (isKnown && first > 0 && most > size && most * runBy[size - 1]! > size * runBy[most - 1]!) {
+        if (keeps && first > 0 && most > size && most * runBy[size - 1]! > size * runBy[most - 1]!) {
           [left, size] = [kept.slice(firstFor(most)), most];
         }
         expect(taken).toEqual(left.slice(0, size).map(({ seq }) => seq));
@@ -270,22 +286,27 @@ test("every batch ends in time on the type that is granted, every request ends o
   fc.assert(
     fc.property(
       arrivals,
-      fc.record({ fast: fc.integer({ min: 1, max: 3 }), slow: fc.integer({ min: 1, max: 3 }), twins: fc.nat(2) }),
+      fc.record({
+        ...{ fast: fc.integer({ min: 1, max: 3 }), slow: fc.integer({ min: 1, max: 3 }) },
+        ...{ twins: fc.nat(2), unknown: fc.nat(2) },
+      }),
       fc.integer({ min: 2, max: 8 }),
       fc.constantFrom("deferred", "eager", "adaptive"),
       fc.constantFrom("head", "target"),
-      (drawn, { fast, slow, twins }, times, kind, gather) => {
+      (drawn, { fast, slow, twins, unknown }, times, kind, gather) => {
         // A twin takes as long as a fast one for one request, and as long as a slow one for many.
         const table = LatencyTable.affine({ alpha: 263 * times, beta: 1_268 * times, batchSizeMax: 64 });
         const twin = tableOf(Array.from({ length: 64 }, (_, i) => (i === 0 ? FAST : table).latency(i + 1)));
-        const ownOf = (gpu: number): LatencyTable => (gpu < fast ? FAST : gpu < fast + slow ? table : twin);
+        const known = fast + slow + twins;
+        const ownOf = (gpu: number): LatencyTable =>
+          gpu < fast ? FAST : gpu < fast + slow || gpu >= known ? table : twin;
         const ended = new Map<number, string>();
         const end = (seq: number, how: string): void => {
           expect(ended.has(seq), `request ${seq} ends twice`).toBe(false);
           ended.set(seq, how);
         };
         const cluster = new Cluster({
-          gpus: fast + slow + twins,
+          gpus: known + unknown,
           models: [
             {
               ...{ ...COMMON, ...NO_DELAYS, policy: { kind }, gather, thread: threadId(0, 0), slo: 30_000 as Micros },
@@ -297,8 +318,8 @@ test("every batch ends in time on the type that is granted, every request ends o
             },
           ],
           ctrl: micros(0),
-          typeOf: (gpu) => [FAST, table, twin].indexOf(ownOf(gpu)),
-          ownProfile: (_, gpu) => ownOf(gpu),
+          typeOf: (gpu) => (gpu < known ? [FAST, table, twin].indexOf(ownOf(gpu)) : 3),
+          ownProfile: (_, gpu) => (gpu < known ? ownOf(gpu) : undefined),
           listener: {
             dispatched: ({ requests, grant, expectedRun, startAt, latest }) => {
               expect(expectedRun).toBe(ownOf(grant.gpu).latency(requests.length));
@@ -326,5 +347,80 @@ test("every batch ends in time on the type that is granted, every request ends o
       },
     ),
     { numRuns: 300 },
+  );
+});
+
+/** The fates of requests, on two fast accelerators and a slow one. @param twin - the second one's own latencies */
+function traceOf(drawn: readonly { readonly gap: number; readonly slo: number }[], how: Traced): readonly string[] {
+  const { times, kind, gather, twin, isUntyped = false } = how;
+  const told: string[] = [];
+  const slow = LatencyTable.affine({ alpha: 263 * times, beta: 1_268 * times, batchSizeMax: 64 });
+  const own = [FAST, twin, slow];
+  const fastest = { profile: FAST, unfit: times === 1 ? [] : [{ type: 2 }] };
+  const cluster = new Cluster({
+    gpus: 3,
+    models: [
+      {
+        ...{ ...COMMON, ...NO_DELAYS, policy: { kind }, gather, thread: threadId(0, 0), slo: 12_000 as Micros },
+        ...{ profile: slow, batchesInFlightMax: 99, ...(!isUntyped && { fastest }) },
+      },
+    ],
+    ctrl: micros(0),
+    ...(!isUntyped && { typeOf: (gpu) => gpu, ownProfile: (_, gpu) => own[gpu] }),
+    listener: {
+      dispatched: ({ requests, grant, startAt }, at) =>
+        told.push(`${at}: ${grant.gpu} runs ${requests.map(({ seq }) => seq).join()} at ${startAt}`),
+      refused: ({ seq }, cause, at) => told.push(`${at}: ${seq} is ${cause}`),
+      finished: () => undefined,
+    },
+  });
+  let at = 0;
+  for (const [i, { gap, slo }] of drawn.entries()) cluster.arrive(0, request(i + 1, (at += gap), at + slo));
+  cluster.runUntilIdle();
+  return told;
+}
+interface Traced {
+  readonly times: number;
+  readonly kind: "deferred" | "eager" | "adaptive";
+  readonly gather: "head" | "target";
+  readonly twin: LatencyTable;
+  readonly isUntyped?: boolean;
+}
+
+const gaps = fc.array(
+  fc.record({ gap: fc.integer({ min: 0, max: 400 }), slo: fc.constantFrom(3_000, 8_000, 12_000, 60_000) }),
+  { minLength: 1, maxLength: 400, size: "max" },
+);
+
+test("two types that take the same, under different names, are scheduled as one", () => {
+  const equal = LatencyTable.affine({ alpha: 263, beta: 1_268, batchSizeMax: 64 });
+  fc.assert(
+    fc.property(
+      gaps,
+      fc.integer({ min: 2, max: 8 }),
+      fc.constantFrom("deferred", "eager", "adaptive"),
+      fc.constantFrom("head", "target"),
+      (drawn, times, kind, gather) => {
+        const how = { times, kind, gather } as const;
+        expect(traceOf(drawn, { ...how, twin: equal })).toEqual(traceOf(drawn, { ...how, twin: FAST }));
+      },
+    ),
+    { numRuns: 100 },
+  );
+});
+
+test("one type only, under one name or two, is scheduled exactly as without types", () => {
+  const equal = LatencyTable.affine({ alpha: 263, beta: 1_268, batchSizeMax: 64 });
+  fc.assert(
+    fc.property(
+      gaps,
+      fc.constantFrom("deferred", "eager", "adaptive"),
+      fc.constantFrom("head", "target"),
+      (drawn, kind, gather) => {
+        const how = { times: 1, kind, gather, twin: equal } as const;
+        expect(traceOf(drawn, how)).toEqual(traceOf(drawn, { ...how, isUntyped: true }));
+      },
+    ),
+    { numRuns: 100 },
   );
 });
