@@ -44,6 +44,14 @@ export class BatchTargets {
     this.#inputs = inputs;
   }
 
+  /** The same for another profile, at the same rate. */
+  copyFor(inputs: TargetInputs): BatchTargets {
+    const copy = new BatchTargets(this.fixed, inputs);
+    copy.#rate = this.#rate;
+    copy.#share = this.#share;
+    return copy;
+  }
+
   /** True if the rate should be refreshed; never for a fixed target. */
   isDue(now: Instant): boolean {
     return this.fixed === 0 && now >= this.#refreshDue;

@@ -424,3 +424,22 @@ test("one type only, under one name or two, is scheduled exactly as without type
     { numRuns: 100 },
   );
 });
+
+test("a new profile, which comes every few seconds, leaves the fastest type the target batch of the present rate", () => {
+  const fastest = { profile: FAST, unfit: [SLOW_TYPE] };
+  const model = createModelThread({
+    ...{ ...COMMON, ...NO_DELAYS, gather: "target", thread: threadId(0, 0), batchesInFlightMax: 9 },
+    ...{ slo: 12_000 as Micros, profile: SLOW, fastest },
+  });
+  const arrive = (seq: number): void =>
+    step(
+      model,
+      { kind: "request-arrived", at: (seq * 100) as Instant, request: request(seq, seq * 100, seq * 100 + 12_000) },
+      NO_EFFECTS,
+    );
+  for (let seq = 1; seq <= 10_000; seq++) arrive(seq);
+  const target = model.fastest!.targets.forSlo(12_000 as Micros);
+  expect(target).toBeGreaterThan(5);
+  step(model, { kind: "profile-changed", at: model.now, profile: SLOW, fastest }, NO_EFFECTS);
+  expect(model.fastest!.targets.forSlo(12_000 as Micros)).toBe(target);
+});

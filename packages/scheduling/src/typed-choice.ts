@@ -14,7 +14,7 @@ import type { DeadlineQueue } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER } from "@tutti/units";
 import type { UnfitTypes } from "./accelerator-classes.ts";
-import { BatchTargets } from "./batch-targets.ts";
+import type { BatchTargets } from "./batch-targets.ts";
 import { chooseBatch, finish, largest, longestRun } from "./batch-choice.ts";
 import type { ModelEffects, Request } from "./messages.ts";
 import type { ModelThread } from "./model-thread-state.ts";
@@ -39,7 +39,7 @@ export class FastestPart {
     this.profile = profile;
     this.unfit = unfit;
     const { ctrl, perItem, respond } = model;
-    this.targets = new BatchTargets(model.targets.fixed, { profile, ctrl, perItem, respond });
+    this.targets = model.targets.copyFor({ profile, ctrl, perItem, respond });
   }
 }
 
