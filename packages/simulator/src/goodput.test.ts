@@ -53,6 +53,16 @@ test("every trial is told of, with its worst model, in order", async () => {
   expect(trials.every(({ good, worstModelBadRate }) => good === worstModelBadRate <= 0.01)).toBe(true);
 });
 
+test("a rate at which no request is counted is not good", async () => {
+  const none = await goodput(
+    scenario,
+    ({ rate }) => Promise.resolve({ streams: [{ model: 0, offered: rate > 3000 ? 0 : 1000, bad: 0 }] }),
+    { ...short, bound },
+  );
+  expect(none.goodputRps).toBeLessThanOrEqual(3000);
+  expect(none.goodputRps).toBeGreaterThanOrEqual(3000 / 1.01);
+});
+
 test("a search ends where nothing is good, and where everything is", async () => {
   const nothing = await goodput(scenario, () => bad(1), { ...short, bound });
   expect(nothing).toMatchObject({ goodputRps: 0, worstModelBadRate: 1 });

@@ -22,7 +22,7 @@ export interface Trial {
   /** Highest bad rate of all models and of all their SLO classes: 0 … 1. */
   readonly worstModelBadRate: number;
   readonly worstModel: string;
-  /** Whether every model has at most 1 % bad requests. */
+  /** Whether every model has at most 1 % bad requests, and there were any requests. */
   readonly good: boolean;
 }
 
@@ -199,7 +199,8 @@ function recorder(evaluate: Evaluate, onTrial: ((trial: Trial) => void) | undefi
       rateRps: rate,
       worstModelBadRate: worst,
       worstModel: (scenario.models[worstModel] ?? scenario.pipelines![worstModel - scenario.models.length])!.name,
-      good: worst <= BAD_RATE_MAX,
+      // A recording may be over within the warm-up: nothing was judged then.
+      good: worst <= BAD_RATE_MAX && streams.some(({ offered }) => offered > 0),
     };
     trials.push(trial);
     onTrial?.(trial);

@@ -309,6 +309,11 @@ export function recordedRate(entries: readonly TraceEntry[]): number {
   return last > 0 ? (entries.length / last) * 1e6 : 0;
 }
 
+/** Microseconds from the start of a trace to its last request when it is stretched to a rate; 0: its own rate. */
+export function recordedTime(entries: readonly TraceEntry[], rate: number): number {
+  return (entries.at(-1)?.at ?? 0) * (rate > 0 ? recordedRate(entries) / rate : 1);
+}
+
 /** Batch size at which `rateOfLoad` counts work. */
 const LOAD_BATCH = 8;
 

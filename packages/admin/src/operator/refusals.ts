@@ -127,7 +127,7 @@ interface Totals {
 }
 
 function totalText(shown: number, { matching, seen, left }: Totals): string {
-  const since = `since the ingresses started ${seen} requests were refused or answered late`;
+  const since = `since the ingresses started ${seen} ${seen === 1 ? "request was" : "requests were"} refused or answered late`;
   if (seen === 0) return "No request was refused or answered late since the ingresses started.";
   const kept = left === 0 ? "all are kept" : `${left} of them are not kept: they were too many at once, or are too old`;
   return `${shown} of ${matching} such requests; ${since}, and ${kept}.`;

@@ -46,6 +46,17 @@ test(
   },
 );
 
+test("a page that can't be written is refused before the input is looked at", { timeout }, async () => {
+  for (const kind of ["pack", "subclusters", "fractions", "query", "scale"]) {
+    const { code, stderr } = await plan(kind, "no.yaml", "--html", "no/page.html");
+    expect({ kind, code, stderr }).toEqual({
+      kind,
+      code: 1,
+      stderr: "tutti: no/page.html can't be written (ENOENT)\n",
+    });
+  }
+});
+
 test("a plan that leaves something out is printed, and ends with 1; wrong usage ends with 2", { timeout }, async () => {
   const [refused, much, missing, unknown] = await Promise.all([
     plan("pack", "never.yaml", "--explain"),

@@ -1,6 +1,7 @@
 /** `tutti plan`, as `tutti --help` lists it. */
 import type { Command } from "commander";
 import { usageError, didYouMean } from "@tutti/admin";
+import { checkOutput } from "../present/output-file.ts";
 
 const HELP = {
   subclusters: `
@@ -38,6 +39,7 @@ export function addPlan(program: Command, toCluster: (command: Command) => Comma
     .option("--live", "show the plan that a running cluster follows, the next one, and their difference")
     .addHelpText("after", LIVE)
     .allowExcessArguments()
+    .hook("preAction", (_, kind) => checkOutput(kind.opts<{ readonly html?: string }>().html))
     .action(async (options: { readonly live?: boolean; readonly json?: boolean }) => {
       const [what] = plan.args;
       if (what !== undefined) throw usageError(unknownPlan(what, plan));

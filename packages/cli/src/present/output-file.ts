@@ -1,12 +1,21 @@
-import { closeSync, openSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { CommandError } from "@tutti/admin";
 
 /** @throws {CommandError} the file can't be written */
 export const writeOutput = (path: string, text: string): void => writing(path, () => writeFileSync(path, text));
 
-/** For a command with long work before its output. @throws {CommandError} the file can't be written */
+/**
+ * For a command with long work before its output. A file that is there stays as it is, and none is left that was not.
+ *
+ * @throws {CommandError} the file can't be written
+ */
 export function checkOutput(path: string | undefined): void {
-  if (path !== undefined) writing(path, () => closeSync(openSync(path, "a")));
+  if (path === undefined) return;
+  writing(path, () => {
+    const isThere = existsSync(path);
+    closeSync(openSync(path, "a"));
+    if (!isThere) rmSync(realpathSync(path)); // the file and not a link that leads to it
+  });
 }
 
 function writing(path: string, write: () => void): void {

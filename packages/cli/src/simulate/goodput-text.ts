@@ -1,10 +1,12 @@
 /** Text of `tutti goodput`. */
 import {
+  ARRIVALS_MIN,
   type Goodput,
   type GoodputBound,
   type MinGpus,
   type Scenario,
   type Trial,
+  recordedTime,
   subClusterChoice,
 } from "@tutti/simulator";
 import { renderTable } from "@tutti/admin";
@@ -39,7 +41,9 @@ export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Good
   }
   const divided = subClusterText(subClusterChoice(scenario));
   if (divided !== undefined) lines.push("", `Divided: ${divided}.`);
-  if (scenario.arrivals.process === "trace" && 2 * goodputRps < bound.clairvoyantRps)
+  const short = shortRecording(scenario, goodputRps);
+  if (short.length > 0) lines.push("", ...short);
+  else if (scenario.arrivals.process === "trace" && 2 * goodputRps < bound.clairvoyantRps)
     lines.push(
       "",
       "The arrivals are a recording, which another rate only stretches: requests that came at one moment still do. Its bursts",
@@ -63,6 +67,8 @@ export function renderMinGpus(scenario: Scenario, { found, perSeed }: Found<MinG
       "",
     );
     lines.push(renderTable([`so many carry`, "r/s", "the rate is"], boundRows(bound, scenario.rate)));
+    const short = shortRecording(scenario, scenario.rate);
+    if (short.length > 0) lines.push("", ...short);
   }
   if (perSeed.length > 1) {
     const seeds = perSeed.map((one) => [
@@ -74,6 +80,19 @@ export function renderMinGpus(scenario: Scenario, { found, perSeed }: Found<MinG
     lines.push("", renderTable(["seed", "accelerators", "worst model bad", "trials"], seeds));
   }
   return lines.join("\n");
+}
+
+/** A recording at a higher rate is over sooner: at some rate hardly a request is left after the warm-up. */
+function shortRecording({ arrivals, warmup }: Scenario, rate: number): string[] {
+  if (arrivals.process !== "trace" || rate <= 0) return [];
+  const lasts = recordedTime(arrivals.entries, rate);
+  const counted = Math.max(0, lasts - warmup);
+  if (counted >= ARRIVALS_MIN) return [];
+  const times = [lasts, counted].map((time) => `${Number((time / 1e6).toPrecision(2))} s`);
+  return [
+    `At this rate the recording lasts only ${times[0]}, of which ${times[1]} after the warm-up: too little to judge 1 % by.`,
+    `Record for longer, so that ${ARRIVALS_MIN / 1e6} s are left.`,
+  ];
 }
 
 function boundRows(bounds: GoodputBound, rate: number): string[][] {

@@ -108,7 +108,7 @@ export function settingOf({
   const process = "shape" in arrivals ? `${arrivals.process} ${arrivals.shape}` : arrivals.process;
   const ofPipelines = pipelines === undefined ? "" : `${plural(pipelines.length, "pipeline")} of `;
   const counted = `${ofPipelines}${plural(models.length, "model")}`;
-  const time = `${duration / 1e6} s with ${warmup / 1e6} s of warm-up`;
+  const time = `${Math.round(duration / 1e3) / 1e3} s with ${warmup / 1e6} s of warm-up`;
   const most = planner === undefined ? "" : "at most ";
   const split = subClusters === 1 ? "" : ` in ${subClusters} sub-clusters`;
   const kinds = types === undefined ? "" : ` (${types.map((one) => `${one.gpus} ${one.name}`).join(", ")})`;

@@ -22,8 +22,9 @@ export interface PipelineFile {
 
 /** @throws {CommandError} naming each unreadable file, and what to do */
 export async function readPipelineFiles(folder: string): Promise<PipelineFile[]> {
-  const names = await readdir(folder).catch((error: Error) => {
-    throw new CommandError(`pipelines in ${folder}: ${error.message}`);
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === "ENOENT" ? "there is no such folder" : `it can't be read (${error.code})`;
+    throw new CommandError(`pipelines in ${folder}: ${why}`, undefined, error);
   });
   const files = names.filter((name) => /\.ya?ml$/.test(name)).sort();
   if (files.length === 0) throw new CommandError(`pipelines in ${folder}: no *.yaml file in it declares a pipeline`);

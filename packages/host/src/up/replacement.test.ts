@@ -103,6 +103,16 @@ test("what was drained stays down until it is brought back", async () => {
   expect(story.supervisor.list()).toMatchObject([{ state: "ready", restarts: 1 }]);
 });
 
+test("what runs is not said to start when it is brought back", async () => {
+  story = new Story();
+  await story.start(LIVES + READY);
+  const { pid } = story.supervisor.list()[0]!;
+  const reports: string[] = [];
+  await bringBack(story.supervisor, "actor", { ...options, report: (text) => reports.push(text) });
+  expect(reports).toEqual([`actor: was not drained, and runs on (pid ${pid})`]);
+  expect(story.supervisor.list()).toMatchObject([{ state: "ready", pid, restarts: 0 }]);
+});
+
 test("a process that ignores being asked is killed when its time is over, and reported", async () => {
   story = new Story();
   await story.start(

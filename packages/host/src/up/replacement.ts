@@ -65,10 +65,12 @@ export async function drainProcess(supervisor: Supervisor, name: string, options
 
 /** @throws {CommandError} the process does not become ready */
 export async function bringBack(supervisor: Supervisor, name: string, options: OrderOptions): Promise<void> {
+  const isReady = (): boolean => supervisor.list().some(({ spec, state }) => spec.name === name && state === "ready");
+  const ran = isReady();
   const launched = supervisor.unpark(name);
+  if (ran) return options.report(`${name}: was not drained, and runs on (pid ${launched.pid})`);
   options.report(`${name}: starts (pid ${launched.pid})`);
-  const { state } = supervisor.list().find((child) => child.spec.name === name) ?? {};
-  if (state !== "ready") readyOf(await supervisor.outcome(launched, options.readyMs), name, options.readyMs, "");
+  if (!isReady()) readyOf(await supervisor.outcome(launched, options.readyMs), name, options.readyMs, "");
   options.report(`${name}: is ready`);
 }
 

@@ -165,6 +165,16 @@ const complaints: readonly (readonly [what: string, text: string, expected: stri
     "s.yaml:6:10: warmupS: the warm-up of 1 s leaves nothing of 1 s to count",
   ],
   [
+    "a recording that ends within the warm-up, however long the scenario",
+    small("arrivals: { process: trace, file: trace.jsonl }\ndurationS: 20\n"),
+    "s.yaml:1:1: warmupS: the recording lasts 0 s at 100 r/s, less than the warm-up of 1 s; shorten that, or record",
+  ],
+  [
+    "no models",
+    "gpus: 2\nrate: 100\nmodels: []\n",
+    "s.yaml:3:9: models: [] has too few entries: at least 1; give a list of models",
+  ],
+  [
     "phases out of order",
     small("phases: [{ fromS: 3 }, { fromS: 3 }]\n"),
     "s.yaml:5:33: phases[1].fromS: 3 s isn't after the phase before",

@@ -10,6 +10,7 @@ import {
   policyNamed,
   rateOfLoad,
   recordedRate,
+  recordedTime,
 } from "@tutti/simulator";
 import { type Micros, micros, millis, seconds } from "@tutti/units";
 import { CommandError } from "@tutti/admin";
@@ -154,10 +155,8 @@ export class ScenarioFile {
     const rate = rateOf({ document, overrides, arrivals, models, gpus, stepsMean }, problems);
     const duration = durationOf(document, overrides, arrivals, rate);
     const warmup = seconds(document.warmupS ?? SCENARIO_DEFAULTS.warmupS);
-    if (warmup >= duration) {
-      const text = `the warm-up of ${warmup / 1e6} s leaves nothing of ${duration / 1e6} s to count; shorten it, or give a longer durationS`;
-      problems.push({ path: ["warmupS"], text });
-    }
+    const text = warmupFault(warmup, { duration, arrivals, rate });
+    if (text !== undefined) problems.push({ path: ["warmupS"], text });
     const prefer = overrides.prefer ?? document.prefer;
     const planner = plannerOf(document, { gpus, duration }, problems);
     const scenario: Scenario = {
@@ -299,8 +298,21 @@ function durationOf(
   const given = overrides.durationS ?? document.durationS;
   if (given !== undefined) return seconds(given);
   if (arrivals.process !== "trace") return seconds(SCENARIO_DEFAULTS.durationS);
-  const stretch = rate > 0 ? recordedRate(arrivals.entries) / rate : 1;
-  return micros(Math.ceil((arrivals.entries.at(-1)?.at ?? 0) * stretch) + 1);
+  return micros(Math.ceil(recordedTime(arrivals.entries, rate)) + 1);
+}
+
+/** @returns why the warm-up leaves nothing to count */
+function warmupFault(
+  warmup: Micros,
+  { duration, arrivals, rate }: Pick<Scenario, "duration" | "arrivals" | "rate">,
+): string | undefined {
+  const recorded = arrivals.process === "trace" ? recordedTime(arrivals.entries, rate) : Infinity;
+  if (recorded < duration && warmup > recorded) {
+    const lasts = `the recording lasts ${Number((recorded / 1e6).toPrecision(3))} s at ${Number(rate.toPrecision(4))} r/s`;
+    return `${lasts}, less than the warm-up of ${warmup / 1e6} s; shorten that, or record for longer`;
+  }
+  if (warmup < duration) return undefined;
+  return `the warm-up of ${warmup / 1e6} s leaves nothing of ${duration / 1e6} s to count; shorten it, or give a longer durationS`;
 }
 
 function gpusOf(document: ScenarioDocument, overrides: ScenarioOverrides, models: number, problems: Problem[]): number {

@@ -51,6 +51,11 @@ function asProblem(error: ErrorObject, document: unknown): Problem {
         return { path: [...path, error.propertyName], at: "key", text };
       }
       return { path, text: `${show(error.data)} isn't understood${hint(schema)}` };
+    case "minItems":
+      return {
+        path,
+        text: `${show(error.data)} has too few entries: at least ${String(params["limit"])}${hint(schema)}`,
+      };
     case "enum":
       return { path, text: `${show(error.data)} is not known${hint(schema)}` };
     default:
