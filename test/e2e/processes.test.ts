@@ -47,6 +47,20 @@ async function askUntilAnswered(client: Tutti): Promise<void> {
   throw new Error("no answer after 100 attempts");
 }
 
+test("commands find a cluster that is still starting, and say so where nobody writes anything", async () => {
+  const starting = await TuttiUp.start(["--layout", "spread", ...emulate], undefined, "child-ready");
+  try {
+    expect(starting.events.map(({ event }) => event)).not.toContain("ready");
+    const { code, stderr } = await starting.command("logs", "ranker-0", "--since", "1ms");
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: "ranker-0 wrote nothing in the last 1ms; a longer --since goes further back\n",
+    });
+  } finally {
+    await starting.stop();
+  }
+});
+
 test.each(["executor-0", "batcher", "ranker-0", "ranker-1", "ingress", "profiler", "planner", "gateway", "jobs"])(
   "%s is started again when it is killed, and requests are answered",
   async (name) => {

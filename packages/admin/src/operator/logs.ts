@@ -25,17 +25,27 @@ export function logs(name: string, options: LogsOptions): Promise<void> {
     const link = new OperatorLink(control, cluster);
     try {
       const targets = findTargets(name, await link.agents(AGENTS_MS), () => false);
-      await tell(link, targets, { back: back / 1_000, json: options.json === true, follow: options.follow === true });
+      const { since, json = false, follow = false } = options;
+      await tell(link, targets, { back: back / 1_000, since, json, follow });
     } finally {
       link.close();
     }
   });
 }
 
+interface Asked {
+  /** Milliseconds. */
+  readonly back: number;
+  /** The same as it was typed. */
+  readonly since: string;
+  readonly json: boolean;
+  readonly follow: boolean;
+}
+
 async function tell(
   link: OperatorLink,
   targets: readonly Target[],
-  { back, json, follow }: { readonly back: number; readonly json: boolean; readonly follow: boolean },
+  { back, since, json, follow }: Asked,
 ): Promise<void> {
   const several = targets.length > 1;
   const past: { line: LogLine; target: Target }[] = [];
@@ -58,10 +68,20 @@ async function tell(
   else await Promise.all(streams.map(({ ended }) => ended));
   for (const { line, target } of past.sort((a, b) => a.line.at - b.line.at)) show(line, target);
   isPast = false;
+  if (past.length === 0 && !json)
+    process.stderr.write(`${nothingText(targets, since)}
+`);
   if (!follow) return;
   const onSignal = (): void => streams.forEach((stream) => stream.stop());
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   await Promise.all(streams.map(({ ended }) => ended));
+}
+
+/** A quiet log is normal, and must not look like a command that found nothing to read. */
+function nothingText(targets: readonly Target[], since: string): string {
+  const [first] = targets;
+  const who = targets.length === 1 ? `${first!.name} wrote nothing` : `${targets.length} processes wrote nothing`;
+  return `${who} in the last ${since}; a longer --since goes further back`;
 }
 
 const SORTED_MS = 500;

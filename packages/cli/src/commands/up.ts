@@ -204,21 +204,24 @@ interface Serving {
 
 async function serve(serving: Serving): Promise<void> {
   const { options, loadable, announcer, nats, stop } = serving;
-  await stop.orUntil(serving.start());
-  if (stop.signal.aborted) return;
-  let state: { stop(): void } | undefined;
-  const connections = await openConnection({
-    servers: nats.url,
-    credentials: nats.credentials["admin"],
-    tlsCa: options.tls?.ca,
-    name: "tutti-up",
-  });
+  // Before the processes are up: `tutti logs` and `tutti actors` are what tells why one of them doesn't get there.
+  const state = keepState(options, nats, announcer);
+  let connections: NatsConnection | undefined;
   try {
-    state = keepState(options, nats, announcer);
+    await stop.orUntil(serving.start());
+    if (stop.signal.aborted) return;
+    connections = await openConnection({
+      servers: nats.url,
+      credentials: nats.credentials["admin"],
+      tlsCa: options.tls?.ca,
+      name: "tutti-up",
+    });
     const warm = new WarmWatch(connections.control);
     const listed = await loadAll(connections, loadable.splice(0), serving);
     if (stop.signal.aborted) return;
-    announcer.say("warming", "Everything is loaded; warming up.");
+    const ready = listed.filter(({ status }) => status?.state === "ready").length;
+    const loaded = ready === listed.length ? "Everything is" : `${ready} of ${listed.length} models are`;
+    announcer.say("warming", `${loaded} loaded; warming up.`);
     await warm.until(listed.length, options.warmup, stop.signal);
     warm.stop();
     if (stop.signal.aborted) return;
@@ -234,9 +237,9 @@ async function serve(serving: Serving): Promise<void> {
     advice?.stop();
     await models?.stop();
   } finally {
-    state?.stop();
+    state.stop();
     nats.directory.clearState();
-    await connections.close();
+    await connections?.close();
   }
 }
 
