@@ -6,6 +6,7 @@ import {
   SIZE_HINT_MAX,
   SLO_US_MAX,
   type Tensor,
+  NAME_RULE,
   TuttiError,
   checkedCosts,
   formatCosts,
@@ -20,7 +21,7 @@ import type { InferResult, TensorAnswer } from "./answer.ts";
 import { type Call, Flight, GRACE_MS } from "./flight.ts";
 import { JobClient } from "./jobs.ts";
 import { ReplyInbox } from "./reply-inbox.ts";
-import { type TensorInput, tensorValue, toWire } from "./tensors.ts";
+import { type TensorInput, inputsToWire, tensorValue } from "./tensors.ts";
 
 export interface ClientOptions {
   /** Application in whose name requests are made, unless a request names another. */
@@ -153,7 +154,7 @@ export class TuttiClient {
     inputs: Readonly<Record<string, TensorInput>>,
     options: InferOptions = {},
   ): Promise<InferResult> {
-    const tensors = Object.entries(inputs).map(([name, input]) => toWire(name, input));
+    const tensors = inputsToWire(inputs);
     const { outputs, ...answer } = await this.inferTensors(target, tensors, options);
     return { ...answer, outputs: Object.fromEntries(outputs.map((output) => [output.name, tensorValue(output)])) };
   }
@@ -207,7 +208,7 @@ export class TuttiClient {
       throw new TuttiError("TUTTI_OVERLOADED", `this client has ${this.#inFlightMax} requests in flight already`);
     }
     const app = options.app ?? this.#app;
-    if (!isModelName(target)) throw invalid(`"${target}" is no name of a model: letters, digits, "-" and "_" only`);
+    if (!isModelName(target)) throw invalid(`"${target}" is no name of a model: ${NAME_RULE}`);
     checkApp(app);
     const { size } = options;
     if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
@@ -218,10 +219,13 @@ export class TuttiClient {
       throw invalid("an SLO is above zero and at most 10 min (SLO_US_MAX)");
     checkText("id", options.id);
     checkText("version", options.version);
+    if (options.outputs !== undefined && !Array.isArray(options.outputs))
+      throw invalid('outputs: give a list of names, such as ["y"]');
     checkText("outputs", options.outputs?.join(","));
     const retries = options.retries ?? this.#retries;
     if (!Number.isInteger(retries) || retries < 0) throw invalid(`${retries} retries: give a whole number`);
     const form = options.form ?? "binary";
+    if (!Object.hasOwn(CONTENT, form)) throw invalid(`"${form}" is no form: ${Object.keys(CONTENT).join(", ")}`);
     const payload = encodeRequest(form, {
       inputs,
       ...(options.outputs !== undefined && { outputs: options.outputs }),
@@ -298,7 +302,7 @@ function headersOf(
 
 /** @throws {TuttiError} INVALID_INPUT */
 export function checkApp(app: string): void {
-  if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+  if (!isName(app)) throw invalid(`"${app}" is no name of an application: ${NAME_RULE}`);
 }
 
 /** A text that becomes a header: what follows a line break would be another one. @throws {TuttiError} INVALID_INPUT */
@@ -311,6 +315,8 @@ const CONTROL = /[\x00-\x1f\x7f]/;
 function costsOf({ costs, slo }: InferOptions): readonly CostOffset[] | undefined {
   if (costs === undefined) return undefined;
   if (slo !== undefined) throw invalid("the first step of the costs is the SLO: leave slo out");
+  if (!Array.isArray(costs))
+    throw invalid('costs: give a list of steps: [{ after: "25ms", cost: 1 }, { after: "100ms", cost: 3 }]');
   const checked = checkedCosts(costs.map(({ after, cost }) => ({ after: durationOf(after), cost })));
   if (typeof checked === "string") throw invalid(`costs: ${checked}`);
   return checked;

@@ -1,4 +1,5 @@
 import { connectBuses, readCredentials } from "@tutti/bus-nats";
+import { TuttiError } from "@tutti/protocol";
 import type { InferResult } from "./answer.ts";
 import { type ClientOptions, type InferOptions, TuttiClient, checkApp } from "./client.ts";
 import type { Job, SubmitOptions, SubmittedJob } from "./jobs.ts";
@@ -35,11 +36,13 @@ export interface Tutti {
 
 /**
  * Connects to the cluster; rejects with UNAVAILABLE when no server can be reached, FORBIDDEN when it refuses the
- * credentials, INVALID_INPUT when `app` is no name.
+ * credentials, INVALID_INPUT when `app` is no name or `servers` are missing.
  */
 export async function connect(options: ConnectOptions): Promise<Tutti> {
   const { servers, credentials, tls, name = "tutti-client", ...client } = options;
   if (client.app !== undefined) checkApp(client.app);
+  if (servers === undefined || servers.length === 0)
+    throw new TuttiError("TUTTI_INVALID_INPUT", 'servers: give an address, such as "nats://127.0.0.1:4222"');
   const { buses } = await connectBuses({
     servers,
     name,

@@ -8,6 +8,7 @@ import {
   HEADER,
   JOB_HEADER,
   type JobReceipt,
+  NAME_RULE,
   TuttiError,
   isJobId,
   isModelName,
@@ -21,7 +22,7 @@ import { type Form, encodeRequest } from "@tutti/wire";
 import { type InferResult, type TensorAnswer, readAnswer, readFailure } from "./answer.ts";
 import type { ClientBus } from "./client.ts";
 import type { ReplyInbox } from "./reply-inbox.ts";
-import { type TensorInput, tensorValue, toWire } from "./tensors.ts";
+import { type TensorInput, inputsToWire, tensorValue } from "./tensors.ts";
 
 export interface SubmitOptions {
   readonly app?: string;
@@ -91,7 +92,7 @@ export class JobClient {
     const app = options.app ?? this.#app;
     checkPlace({ app, model, id });
     if (deadline !== undefined) jobDeadline(deadline);
-    const tensors = Object.entries(inputs).map(([name, input]) => toWire(name, input));
+    const tensors = inputsToWire(inputs);
     const payload = encodeRequest(form, { inputs: tensors, ...(outputs !== undefined && { outputs }) });
     const headers = {
       [HEADER.contentType]: CONTENT[form],
@@ -208,8 +209,8 @@ interface PlaceSince extends Place {
 
 /** @throws {TuttiError} INVALID_INPUT for names that can't stand in subjects */
 function checkPlace({ app, model, id }: Place): void {
-  if (!isModelName(model)) throw invalid(`"${model}" is no name of a model: letters, digits, "-" and "_" only`);
-  if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+  if (!isModelName(model)) throw invalid(`"${model}" is no name of a model: ${NAME_RULE}`);
+  if (!isName(app)) throw invalid(`"${app}" is no name of an application: ${NAME_RULE}`);
   if (!isJobId(id)) throw invalid(`"${id}" is no id of a job: up to 64 letters, digits, "-" and "_"`);
 }
 

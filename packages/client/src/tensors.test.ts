@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { tensor, tensorValue, toWire } from "./tensors.ts";
+import { inputsToWire, tensor, tensorValue, toWire } from "./tensors.ts";
 
 test("nesting is the shape, and values choose the type", () => {
   expect(
@@ -28,6 +28,15 @@ test("what doesn't fit its shape or type is refused with both", () => {
   expect(() => tensor([1.5], [1], "INT64")).toThrow(/no whole number/);
   expect(() => tensor(Float32Array.of(1), [1], "INT32")).toThrow(/can't hold INT32/);
   expect(() => toWire("x", { type: "FP32", dims: [2], data: Float32Array.of(1) })).toThrow(/input "x" says FP32 \[2\]/);
+});
+
+test("inputs that are no tensors are refused by name, as JavaScript without types gives them", () => {
+  const given = (inputs: unknown) => () => inputsToWire(inputs as never);
+  for (const wrong of ["hello", null, undefined, 5, {}, new DataView(new ArrayBuffer(4)), { data: [1] }])
+    expect(given({ x: wrong })).toThrow(/^input "x" is no tensor: give a typed array/);
+  for (const wrong of [undefined, null, [Float32Array.of(1)], Float32Array.of(1)])
+    expect(given(wrong)).toThrow(/^inputs: give them by name/);
+  expect(() => tensor([1], [1], "FLOAT" as never)).toThrow('"FLOAT" is no type of a tensor');
 });
 
 test("bytes at an odd offset are copied, so that they can be read", () => {

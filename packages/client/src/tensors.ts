@@ -1,5 +1,5 @@
 /** Converts tensors between JavaScript values and the raw little-endian bytes that travel. */
-import { type DataType, type Tensor, TuttiError, bytesOf, elementCount } from "@tutti/protocol";
+import { type DataType, type Tensor, TuttiError, bytesOf, elementCount, isDataType } from "@tutti/protocol";
 
 /** FP16 values are their bits in a Uint16Array; BOOL is one byte each in a Uint8Array. */
 export type TensorData =
@@ -35,6 +35,7 @@ export type TensorInput = TensorValue | TensorData | NestedArray;
  * @throws {TuttiError} INVALID_INPUT when the shape doesn't hold the values, or they don't fit the type
  */
 export function tensor(values: TensorData | NestedArray, dims?: readonly number[], type?: DataType): TensorValue {
+  if (type !== undefined && !isDataType(type)) throw invalid(`"${String(type)}" is no type of a tensor`);
   const shape = dims ?? (isTypedArray(values) ? [values.length] : shapeOf(values));
   const data = isTypedArray(values) ? retyped(values, type) : filled(values, type);
   const count = elementCount(shape);
@@ -44,8 +45,18 @@ export function tensor(values: TensorData | NestedArray, dims?: readonly number[
   return { type: data.type, dims: shape, data: data.data };
 }
 
+/** The inputs of a call as they travel. @throws {TuttiError} INVALID_INPUT naming the input */
+export function inputsToWire(inputs: Readonly<Record<string, TensorInput>>): Tensor[] {
+  const given: unknown = inputs;
+  if (typeof given !== "object" || given === null || Array.isArray(given) || ArrayBuffer.isView(given))
+    throw invalid("inputs: give them by name, such as { x: new Float32Array(256) }");
+  return Object.entries(inputs).map(([name, input]) => toWire(name, input));
+}
+
 /** The tensor as it travels: `data` is a view of the caller's memory. */
 export function toWire(name: string, input: TensorInput): Tensor {
+  if (!isTypedArray(input) && !Array.isArray(input) && !hasParts(input))
+    throw invalid(`input "${name}" is no tensor: give a typed array, nested arrays or tensor(values, dims)`);
   const { type, dims, data } = isTensorValue(input) ? checked(name, input) : tensor(input);
   return { name, type, dims, data: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
@@ -160,6 +171,10 @@ function checked(name: string, value: TensorValue): TensorValue {
 }
 
 const isTypedArray = (value: unknown): value is TensorData => ArrayBuffer.isView(value) && !(value instanceof DataView);
+function hasParts(value: unknown): boolean {
+  const { type, dims, data } = (value ?? {}) as Partial<Record<keyof TensorValue, unknown>>;
+  return typeof type === "string" && isDataType(type) && Array.isArray(dims) && isTypedArray(data);
+}
 const isTensorValue = (input: TensorInput): input is TensorValue => !isTypedArray(input) && !Array.isArray(input);
 const arrayNames = (): string => NATURAL.map(([array]) => array.name).join(", ");
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

@@ -1,12 +1,12 @@
 /** The service behind both protocols: one view of the cluster, one way to infer, one model repository. */
 import type { CatalogModel } from "@tutti/actors";
-import { type PipelineReport, publicNameOf } from "@tutti/protocol";
+import { type PipelineReport, noModelError, publicNameOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
 import type { Access } from "./auth/access.ts";
 import { type Act, administer, checkAdministrator } from "./auth/administration.ts";
 import type { HttpAnswer } from "./http/answers.ts";
 import type { MediaInference } from "./media/media-inference.ts";
-import { type Inference, type ModelOf, modelNamed, noModel } from "./oip/inference.ts";
+import { type Inference, type ModelOf, modelNamed } from "./oip/inference.ts";
 import type { LongBodies } from "./oip/long-bodies.ts";
 import {
   type IndexEntry,
@@ -144,8 +144,12 @@ export class InferenceService {
     if (pipeline !== undefined && !version) return pipeline;
     const model = this.modelOrPipeline(name, version);
     if (model !== undefined) return model;
-    if (pipeline === undefined || (version && version !== pipeline.version)) throw noModel(name);
+    if (pipeline === undefined || (version && version !== pipeline.version)) throw noModelError(name, this.#names());
     return pipeline;
+  }
+  *#names(): Iterable<string> {
+    yield* this.#parts.pipelines().keys();
+    for (const { spec } of this.models()) yield publicNameOf(spec.name);
   }
   /** Models that no pipeline hides. */
   #reachable(): CatalogModel[] {

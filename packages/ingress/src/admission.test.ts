@@ -1,6 +1,6 @@
 import type { Delivery } from "@tutti/ports/bus";
 import { type BucketRunTimes, HEADER, type ModelStatus } from "@tutti/protocol";
-import { after, instant, micros, millis } from "@tutti/units";
+import { type Instant, after, instant, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "@tutti/actors/runtime";
 import {
@@ -26,6 +26,7 @@ function refusalOf(
   kind: BucketRunTimes["kind"],
   slo: number,
   more: Partial<ModelStatus> = {},
+  deadline: Instant = after(AT, millis(slo)),
 ): readonly [string | undefined, number] {
   const pool = { app: 0, name: "", share: 0, samples: 50, mean: 50_000, p50: 60_000, p99: 100_000 };
   const times = { kind, apps: [], pool: { ...pool, edges: [7_000, 100_000], masses: [1] }, costs: [], costSamples: 0 };
@@ -34,7 +35,7 @@ function refusalOf(
     status: { profiles: [[{ batchSize: 1, latency: millis(100) }]], ...more },
     times: { buckets: [times] },
   } as unknown as CatalogModel;
-  const request = { model, lastDeadline: after(AT, millis(slo)), lastSlo: millis(slo), feasible: micros(0) };
+  const request = { model, lastDeadline: deadline, lastSlo: millis(slo), feasible: micros(0) };
   try {
     checkFeasible(request, { bucket: 0, units: 0 }, AT, micros(500));
     return [undefined, request.feasible];
@@ -42,6 +43,10 @@ function refusalOf(
     return [(error as { code: string }).code, request.feasible / 1_000];
   }
 }
+
+test("a deadline that had passed on arrival is told apart, and the time that would be feasible isn't counted from it", () => {
+  expect(refusalOf("static", 0, {}, instant(1))).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 100.5]);
+});
 
 test("a deadline that the shortest requests can meet is no reason to refuse where times vary (T3)", () => {
   expect(refusalOf("dynamic", 40)).toEqual([undefined, 0]);

@@ -13,6 +13,7 @@ import {
   TuttiError,
   isModelName,
   isName,
+  noModelError,
   parseCosts,
   publicNameOf,
   strikeText,
@@ -72,8 +73,7 @@ export function servingModel(
   target: string,
   version: string | undefined,
 ): CatalogModel {
-  if (model === undefined)
-    throw new TuttiError("TUTTI_NOT_FOUND", `no model named "${target}" is loaded: "tutti models" lists what is`);
+  if (model === undefined) throw noModelError(target);
   const { spec, status } = model;
   if (spec.family !== undefined)
     throw new TuttiError(
@@ -192,8 +192,15 @@ export function checkFeasible(
   const share = typical > 0 ? Math.min(1, units / typical) : 1;
   const alone = micros(Math.floor(leastAlone(model, bucket, share)));
   if (now + alone <= deadline - respond) return;
-  const least = micros(Math.ceil(alone + respond + (now - deadline + slo)));
+  // A moment that had passed on arrival leaves no SLO to measure from.
+  const waited = slo === 0 ? 0 : now - deadline + slo;
+  const least = micros(Math.ceil(alone + respond + waited));
   request.feasible = least;
+  if (slo === 0)
+    throw new TuttiError(
+      "TUTTI_DEADLINE_INFEASIBLE",
+      `the deadline of a request to "${model.spec.name}" had passed when it came: send ${HEADER.slo}, or see that clocks agree (${HEADER.deadline}); at least ${formatDuration(least)} would be feasible`,
+    );
   throw new TuttiError(
     "TUTTI_DEADLINE_INFEASIBLE",
     `"${model.spec.name}" can't meet ${formatDuration(slo)}: one request alone takes ${formatDuration(alone)} and its answer ${formatDuration(respond)}; at least ${formatDuration(least)} would be feasible`,

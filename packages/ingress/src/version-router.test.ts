@@ -79,5 +79,17 @@ test("without the model of its own name a route's default answers for it, and no
   expect(() => versionOf("a")).toThrow(/not served: no such operator/);
   expect(() => versionOf("a", "m", "7")).toThrow(/is served in version 2, not 7/);
   expect(() => versionOf("a", "m/2", "7")).toThrow(/asks for version 2/);
-  expect(() => versionOf("a", "other")).toThrow(/no model named "other"/);
+  expect(() => versionOf("a", "other")).toThrow(/no model named "other" is loaded: "tutti models" lists/);
+});
+
+test("a name that no model has is refused with the near one, be it a model's or a variant's of a family", () => {
+  put("resnet50", 4, "1");
+  put("heads", 5, "1");
+  const { spec } = models.get("heads")!;
+  const family = { ...spec, family: { variants: [{ name: "bert-a" }] } } as unknown as ModelSpec;
+  models.set("heads", { ...models.get("heads")!, spec: family });
+  expect(() => versionOf("a", "resnet5")).toThrow(/no model named "resnet5" is loaded: did you mean "resnet50"/);
+  expect(() => versionOf("a", "resnet5", "1")).toThrow(/did you mean "resnet50"/);
+  expect(() => versionOf("a", "berta")).toThrow(/did you mean "bert-a"/);
+  expect(() => versionOf("a", "head")).toThrow(/"tutti models" lists what is/);
 });

@@ -2,6 +2,7 @@ import {
   HEADER,
   type RouteState,
   TuttiError,
+  noModelError,
   percentOf,
   publicNameOf,
   slotOf,
@@ -77,7 +78,9 @@ export class VersionRouter {
     if (named === undefined) {
       const route = this.#routes.size === 0 ? undefined : this.#routes.get(name);
       if (route !== undefined) return { model: this.#routed(name, stateOf(route), id), isVersioned: true };
-      return { model: servingModel(this.#options.catalog().target(name), name, undefined), isVersioned: false };
+      const model = this.#options.catalog().target(name);
+      if (model === undefined) throw noModelError(name, this.#names());
+      return { model: servingModel(model, name, undefined), isVersioned: false };
     }
     if (header !== undefined && header !== named)
       throw new TermsError(
@@ -143,11 +146,19 @@ export class VersionRouter {
     const there: string[] = [];
     for (const { spec } of this.#options.catalog().models())
       if (publicNameOf(spec.name) === name) there.push(spec.version);
-    const text =
-      there.length === 0
-        ? `no model named "${name}" is loaded: "tutti models" lists what is`
-        : `"${name}" is served in version ${there.slice(0, 16).join(", ")}, not ${version.slice(0, 80)}: leave ${HEADER.version} out to take what is there`;
-    return new TuttiError("TUTTI_NOT_FOUND", text);
+    if (there.length === 0) return noModelError(name, this.#names());
+    return new TuttiError(
+      "TUTTI_NOT_FOUND",
+      `"${name}" is served in version ${there.slice(0, 16).join(", ")}, not ${version.slice(0, 80)}: leave ${HEADER.version} out to take what is there`,
+    );
+  }
+
+  /** The names that publishers may ask for. */
+  *#names(): Iterable<string> {
+    for (const { spec } of this.#options.catalog().models()) {
+      if (spec.family === undefined) yield publicNameOf(spec.name);
+      else yield* spec.family.variants.map(({ name }) => publicNameOf(name));
+    }
   }
 }
 

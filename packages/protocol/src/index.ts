@@ -11,6 +11,7 @@ export * from "./leases.ts";
 export * from "./limits.ts";
 export * from "./model-faults.ts";
 export * from "./model-spec.ts";
+export * from "./near-names.ts";
 export * from "./node-roles.ts";
 export * from "./placement.ts";
 export * from "./plan-report.ts";

@@ -48,3 +48,5 @@ export const MODELS_MAX = 4_096;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 /** Names of models and applications are subject tokens, so they are checked before they become one. */
 export const isName = (text: string): boolean => text.length <= NAME_LENGTH_MAX && NAME.test(text);
+/** The rule of `isName`, for error texts. */
+export const NAME_RULE = `1 to ${NAME_LENGTH_MAX} letters, digits, "-" and "_", a letter or digit first`;

@@ -47,12 +47,24 @@ with connect_sync(URL, app="shop") as client:
     nothing: Any = dict.fromkeys(InferOptions.__annotations__)
     for options in ({}, nothing):
         client.infer("plain", X, **options)
+    for inputs in ([np.ones(4, np.float32)], np.ones(4, np.float32), None):
+        try:
+            client.infer("plain", inputs, slo="1s")  # type: ignore[arg-type]
+            outcomes[f"inputs {inputs!r}"] = "ok"
+        except Exception as error:
+            outcomes[f"inputs {inputs!r}"] = outcome_of(error)
     for strings in (["a", "b"], np.array(["a"])):
         try:
             client.infer("plain", {"x": strings}, slo="1s")
             outcomes[f"input {strings!r}"] = "ok"
         except Exception as error:
             outcomes[f"input {strings!r}"] = outcome_of(error)
+for servers in ("", ","):
+    try:
+        with connect_sync(servers):
+            outcomes[f"connect {servers!r}"] = "ok"
+    except Exception as error:
+        outcomes[f"connect {servers!r}"] = outcome_of(error)
 for options in CONNECT:
     try:
         with connect_sync(URL, **options):

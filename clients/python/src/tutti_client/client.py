@@ -21,7 +21,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from numpy.typing import ArrayLike
 
-from .errors import TuttiError
+from .errors import TuttiError, invalid
 from .flight import Duration, Flight, InferOptions, InferResult, checked, micros
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ async def connect(
     TuttiError with TUTTI_FORBIDDEN where they refuse the credentials, and InvalidInput for what can't be an option.
     """
     urls = [url for text in ([servers] if isinstance(servers, str) else servers) for url in text.split(",")]
+    if not any(urls):
+        raise invalid('servers: give an address, such as "nats://127.0.0.1:4222"')
     context = tls if tls is None or isinstance(tls, ssl.SSLContext) else ssl.create_default_context(cafile=tls)
     nats, failures, is_connecting = _TlsClient() if context else Client(), 0, True
     tutti = Tutti(nats, app, retries, timeout)
@@ -149,7 +151,7 @@ async def connect(
         if re.search("authorization|authentication", str(error), re.IGNORECASE):
             text = f"{', '.join(urls)} does not accept the credentials of {name}: {error}"
             raise TuttiError.of("TUTTI_FORBIDDEN", text) from error
-        raise TuttiError.of("TUTTI_UNAVAILABLE", f"no NATS server answers at {', '.join(urls)}: {error}") from error
+        raise TuttiError.of("TUTTI_UNAVAILABLE", f"no NATS server answers at {servers}: {error!r}") from error
     await nats.subscribe(f"{tutti._prefix}*", cb=tutti._on_answer)
     return tutti
 

@@ -80,7 +80,7 @@ class Flight:
         if size is not None and not 0 < size <= _SIZE_HINT_MAX:
             raise invalid(f"a size of {number_text(size)}: give a number above zero and up to {_SIZE_HINT_MAX}")
         if not isinstance(retries, int) or retries < 0:
-            raise invalid(f"{retries} retries: give a whole number")
+            raise invalid(f"{retries!r} retries: give a whole number")
         self._client, self._target, self._retries = client, checked("a model", target, _MODEL), retries
         self._app = client._app if app is None else checked("an application", app)
         self._costs = _costs_of(options)
@@ -106,6 +106,8 @@ class Flight:
         # Older versions of nats-py write a line break as it is: what follows it would be another header, or a command.
         if wrong := [key for key, text in self._headers.items() if not isinstance(text, str) or _CONTROL.search(text)]:
             raise invalid(f"{', '.join(wrong)}: give a text without line breaks and other control characters")
+        if not isinstance(inputs, Mapping):
+            raise invalid('inputs: give a dict of arrays by name, such as {"x": np.zeros((1, 256), np.float32)}')
         arrays = {name: as_array(name, value) for name, value in inputs.items()}
         self._payload = encode_json(arrays, outputs, own) if form == "json" else encode_binary(arrays)
         self._outcome: InferResult | TuttiError | None = None
@@ -151,8 +153,7 @@ class Flight:
     async def _attempt(self, wait_ms: float) -> InferResult | TuttiError | None:
         token = self._client._new_token()
         self._tokens.append(token)
-        most = self._client._nats.max_payload
-        if len(self._payload) > most:
+        if len(self._payload) > (most := self._client._nats.max_payload):
             text = f"the request has {len(self._payload)} bytes; the server takes at most {most} bytes in one message"
             return TuttiError.of("TUTTI_TOO_LARGE", text)
         self._client._waiting[token] = self
@@ -205,14 +206,12 @@ def _read(message: Msg, target: str) -> InferResult | TuttiError:
     try:
         if "Nats-Service-Error-Code" in headers:
             body = json.loads(data)
-            after = body.get("retryAfterMs")
-            after_s = None if after is None else after / 1000
+            after_s = None if (after := body.get("retryAfterMs")) is None else after / 1000
             return TuttiError.of(body["code"], body["error"], body["retryable"], after_s)
         if not data:  # no form of an answer is empty: the server says that nobody subscribes
             advice = "start one with `tutti up` or `tutti run ingress`"
             return TuttiError.of("TUTTI_UNAVAILABLE", f"no ingress is there to take a request for {target}: {advice}")
-        is_binary = data.startswith(b"TTN1")
-        model, version, outputs = (target, "", decode_binary(data)) if is_binary else decode_json(data)
+        model, version, outputs = (target, "", decode_binary(data)) if data[:4] == b"TTN1" else decode_json(data)
         return InferResult(outputs, model or target, version or headers.get("Tutti-Version"))
     except Exception as error:
         return TuttiError.of("TUTTI_INTERNAL", f"the answer can't be read: {error}")
@@ -221,7 +220,7 @@ def _read(message: Msg, target: str) -> InferResult | TuttiError:
 def checked(what: str, name: str, pattern: re.Pattern[str] = _NAME) -> str:
     """Check that something can have this name."""
     if not pattern.fullmatch(name):
-        raise invalid(f'"{name}" is no name of {what}: letters, digits, "-" and "_" only')
+        raise invalid(f'"{name}" is no name of {what}: 1 to 64 letters, digits, "-" and "_", a letter or digit first')
     return name
 
 
@@ -241,9 +240,8 @@ def _costs_of(options: InferOptions) -> list[tuple[int, float]]:
     if options.get("slo") is not None:
         raise invalid("the first step of the costs is the SLO: leave slo out")
     steps = [(micros(after), cost) for after, cost in costs]
-    before = [(0, 0.0), *steps]
-    is_rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(before, steps, strict=False))
-    if not (is_rising and len(steps) <= _COST_STEPS_MAX and 0 < before[-1][1] <= _COST_MAX):
+    is_rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in zip([(0, 0.0), *steps], steps, strict=False))
+    if not (is_rising and 0 < len(steps) <= _COST_STEPS_MAX and 0 < steps[-1][1] <= _COST_MAX):
         raise invalid(f'costs: give 1 to {_COST_STEPS_MAX} steps, later and costlier: [("25ms", 1), ("100ms", 3)]')
     return [step for i, step in enumerate(steps) if i == 0 or step[1] > steps[i - 1][1]]
 

@@ -1,7 +1,16 @@
 /** Inference requests to the cluster, shared by HTTP and gRPC. */
 import type { CatalogModel, LocalActors } from "@tutti/actors";
 import type { CancelSignal, InferOptions, TensorAnswer } from "@tutti/client";
-import { type ModelSpec, type PipelineReport, type Tensor, TuttiError, isName, publicNameOf } from "@tutti/protocol";
+import {
+  type ModelSpec,
+  type PipelineReport,
+  type Tensor,
+  NAME_RULE,
+  TuttiError,
+  isName,
+  noModelError,
+  publicNameOf,
+} from "@tutti/protocol";
 import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
 import type { Instant, Micros } from "@tutti/units";
 import type { AppClients } from "./app-clients.ts";
@@ -282,17 +291,14 @@ const modelTarget = ({ name, version, slo, scaleToZero, outputs }: ModelSpec): T
  * @throws {TuttiError} NOT_FOUND for a version that isn't served, INVALID_INPUT
  */
 export function modelNamed(modelOf: ModelOf, name: string, version: string | undefined): CatalogModel | undefined {
-  if (!isName(name)) throw invalid(`"${name.slice(0, 80)}" is no name of a model: letters, digits, "-" and "_" only`);
+  if (!isName(name)) throw invalid(`"${name.slice(0, 80)}" is no name of a model: ${NAME_RULE}`);
   const model = modelOf(name);
   const asked = version === undefined || version === "" ? model : modelOf(name, version);
   if (asked !== undefined || version === undefined || version === "") return asked;
-  if (model === undefined) throw noModel(name);
+  if (model === undefined) throw noModelError(name);
   const { version: served } = model.spec;
   throw new TuttiError("TUTTI_NOT_FOUND", `"${name}" is served in version ${served}, not ${version.slice(0, 80)}`);
 }
-
-export const noModel = (name: string): TuttiError =>
-  new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded: "tutti models" lists what is`);
 
 function optionsOf(
   { slo: own, coldStart }: Target,

@@ -1,7 +1,7 @@
 /** Triton's model repository over the cluster's: models come with the request that loads them, or are there already. */
 import { ModelRegistry, RouteRegistry } from "@tutti/client/registries";
 import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
-import { type ModelSpec, TuttiError, isName } from "@tutti/protocol";
+import { type ModelSpec, NAME_RULE, TuttiError, isName, noModelError } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 
 /** Time limit for a load: profiling takes seconds on a busy machine, and Triton's clients wait too. */
@@ -39,7 +39,7 @@ export class Repository {
   /** @throws {TuttiError} NOT_FOUND */
   async unload(name: string): Promise<void> {
     checkName(name);
-    if (!(await this.#routes.unload(name))) throw notFound(name);
+    if (!(await this.#routes.unload(name))) throw noModelError(name);
   }
 
   /** Finds a model to load again, and clears the faults recorded for it. */
@@ -69,7 +69,7 @@ export class Repository {
 }
 
 function checkName(name: string): void {
-  if (!isName(name)) throw invalid(`"${name.slice(0, 80)}" is no name of a model: letters, digits, "-" and "_" only`);
+  if (!isName(name)) throw invalid(`"${name.slice(0, 80)}" is no name of a model: ${NAME_RULE}`);
 }
 
 function fileOf(parameters: RepositoryCall["parameters"]): Uint8Array | undefined {
@@ -92,6 +92,4 @@ function configOf(config: unknown): unknown {
   }
 }
 
-const notFound = (name: string): TuttiError =>
-  new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded: "tutti models" lists what is`);
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

@@ -5,6 +5,7 @@ import {
   ID_LENGTH_MAX,
   SIZE_HINT_MAX,
   SLO_US_MAX,
+  NAME_RULE,
   TuttiError,
   isName,
   parseCosts,
@@ -53,8 +54,7 @@ export function readTerms(
   { timeLeft, own }: { readonly timeLeft?: Micros | undefined; readonly own?: string | undefined } = {},
 ): RequestTerms {
   const app = String(parameters["app"] ?? header("tutti-app") ?? own ?? APP_DEFAULT);
-  if (!isName(app))
-    throw invalid(`"${app.slice(0, 80)}" is no name of an application: letters, digits, "-" and "_" only (tutti-app)`);
+  if (!isName(app)) throw invalid(`"${app.slice(0, 80)}" is no name of an application: ${NAME_RULE} (tutti-app)`);
   if (own !== undefined && app !== own)
     throw new TuttiError(
       "TUTTI_FORBIDDEN",

@@ -19,13 +19,13 @@ import {
   TuttiError,
   errorBody,
   leaseKeys,
+  noModelError,
   publicNameOf,
 } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/ports/store";
 import { type Telemetry, noTelemetry } from "@tutti/ports/telemetry";
 import { type Instant, actorKey, gpuId, instant, micros, millis } from "@tutti/units";
 import { FrameWriter, decodeRequest, encodeTensors, toJson } from "@tutti/wire";
-import { noModel } from "../oip/inference.ts";
 import { type GatewayAddresses, type GatewayConfig, createGateway } from "../gateway.ts";
 
 export const TOKEN = "a-token-of-the-tests-0123456789";
@@ -169,7 +169,7 @@ export class GatewayScene {
     const target = delivery.subject.split(".")[1] ?? "";
     const isKnown = this.#served.has(target) || this.pipelines.has(target);
     if (isKnown) this.seen.push(request);
-    const answer = isKnown ? this.react(request) : noModel(target);
+    const answer = isKnown ? this.react(request) : noModelError(target);
     if (answer === undefined) return;
     if (answer instanceof TuttiError)
       return void bus.publish(request.reply, toJson(errorBody(answer)), {
