@@ -79,3 +79,17 @@ test("who waits for our answer keeps its connection, and who was answered makes 
   await expect.poll(() => waiting.length).toBe(LIMITS.ofAddress + 1);
   expect(clients.filter(({ closed }) => closed).length).toBe(1);
 });
+
+test.each([
+  ["hello\r\n\r\n", 400, "this is no HTTP/1.1"],
+  ["GET / HTTP/1.1\r\nHost: a\r\nX: " + "x".repeat(20_000) + "\r\n\r\n", 431, "have at most 16384 bytes together"],
+])("a request that can't be read is told why (%#)", async (request, status, text) => {
+  const port = await serving((response) => void response.end("ok"));
+  const socket = await secure(port);
+  const parts: Buffer[] = [];
+  socket.on("data", (part: Buffer) => parts.push(part)).write(request);
+  await once(socket, "close");
+  const [head = "", body = ""] = Buffer.concat(parts).toString().split("\r\n\r\n");
+  expect(head).toContain(`HTTP/1.1 ${status} `);
+  expect(JSON.parse(body)).toMatchObject({ error: expect.stringContaining(text), retryable: false });
+});

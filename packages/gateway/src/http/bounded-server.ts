@@ -1,7 +1,8 @@
 /** An HTTP server with bounds: slow clients do not hold it up, and a malformed request gets an answer. */
-import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
+import { type IncomingMessage, type Server, type ServerResponse, createServer, maxHeaderSize } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import type { TlsPair } from "../auth/tls-pair.ts";
 import { type ClientState, type ConnectionLimits, Connections, clientOf } from "../connections.ts";
 
@@ -36,10 +37,43 @@ export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOpt
     // idle ones end after IDLE_MS: node:http sets their time-out
     if (stateOf(latest.get(socket)) !== "waits") socket.destroy();
   });
+  server.on("clientError", refuseUnreadable);
   // A failed accept, such as without a free file (EMFILE), costs its client the connection; all others go on.
   server.on("error", () => undefined);
   return server;
 }
+
+/** Answers a request that can't be read, as node:http alone does, but with a body that says why. */
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (!socket.writable || error.code === "ECONNRESET") return void socket.destroy();
+  const [status, code, text] = REFUSALS.get(error.code ?? "") ?? [
+    "400 Bad Request",
+    "INVALID_INPUT",
+    "this is no HTTP/1.1",
+  ];
+  const body = `${JSON.stringify({ error: text, code: `TUTTI_${code}`, retryable: false })}\n`;
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}`;
+  socket.end(`${head}\r\nconnection: close\r\n\r\n${body}`, () => socket.destroy());
+}
+const REFUSALS = new Map<string, readonly [status: string, code: string, text: string]>([
+  [
+    "HPE_HEADER_OVERFLOW",
+    [
+      "431 Request Header Fields Too Large",
+      "TOO_LARGE",
+      `the path and the headers have at most ${maxHeaderSize} bytes together`,
+    ],
+  ],
+  ["HPE_CHUNK_EXTENSIONS_OVERFLOW", ["413 Payload Too Large", "TOO_LARGE", "the extensions of chunks are too long"]],
+  [
+    "ERR_HTTP_REQUEST_TIMEOUT",
+    [
+      "408 Request Timeout",
+      "INVALID_INPUT",
+      `the headers take at most ${HEADERS_MS / 1_000} s, and the request ${REQUEST_MS / 1_000} s`,
+    ],
+  ],
+]);
 
 function create(tls: TlsPair | undefined, handle: Handler): Server {
   const bounds = {

@@ -27,7 +27,9 @@ export function splitRows(
   const rows = first.dims.length === rank ? (first.dims[0] ?? 1) : 1;
   if (rows === 1) return [inputs];
   if (rows < 1 || rows > spec.batchSizeMax)
-    throw invalid(`${rows} rows: "${spec.name}" takes 1 to ${spec.batchSizeMax} in a request`);
+    throw invalid(
+      `${rows} rows: "${spec.name}" takes 1 to ${spec.batchSizeMax} in a request; send more as several requests`,
+    );
   const other = inputs.find(({ dims }) => dims[0] !== rows);
   if (other !== undefined)
     throw invalid(`input "${first.name}" has ${rows} rows, but "${other.name}" has ${other.dims[0] ?? "none"}`);

@@ -132,6 +132,10 @@ test("sizes that don't add up are refused, and so is what isn't served, each by 
   expect(refusal({ inputs: [{ ...input, data: [1, 2] }] }, new Uint8Array(1))).toContain("1 bytes follow the JSON");
   expect(refusal({ inputs: [{ ...input, data: [1] }] })).toContain("has 2 elements, data has 1");
   expect(refusal({ inputs: [input] })).toContain("neither data nor");
+  expect(refusal({ inputs: [{ ...input, data: 1 }] })).toContain("data must be a list");
+  expect(refusal({ inputs: [{ ...input, datatype: "float", data: [1, 2] }] })).toContain('datatype "float" is none of');
+  expect(refusal({ inputs: [{ ...input, datatype: undefined, data: [1] }] })).toContain("datatype missing is none of");
+  expect(refusal({ inputs: [{ ...input, shape: [-1, 2], data: [1] }] })).toMatch(/whole numbers .*; it is \[-1,2\]$/);
   expect(refusal({ inputs: [{ ...input, data: [1, 2], parameters: { binary_data_size: 8 } }] })).toContain("both");
   expect(refusal({ inputs: [{ ...input, datatype: "BYTES", data: ["a", "b"] }] })).toContain("BYTES (strings) is not");
   expect(refusal({ inputs: [{ ...input, datatype: "BF16", data: [1, 2] }] })).toContain("BF16 has no form in JSON");

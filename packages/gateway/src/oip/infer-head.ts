@@ -96,7 +96,8 @@ function readTensor(value: unknown, where: string): HeadTensor {
     return { name, type: known, dims, data: undefined, bytes: 0, slice };
   }
   if (size === undefined) {
-    if (!Array.isArray(data)) throw invalid(`input "${name}" has neither data nor a binary_data_size`);
+    if (data !== undefined && !Array.isArray(data)) throw invalid(`input "${name}": data must be a list`);
+    if (data === undefined) throw invalid(`input "${name}" has neither data nor a binary_data_size`);
     const own = bytesFromData(name, known, dims, data);
     return { name, type: known, dims, data: own, bytes: own.byteLength };
   }
@@ -127,7 +128,7 @@ export function readType(name: string, type: unknown): GivenType {
   if (type === "BF16" || type === "BYTES") return type;
   if (typeof type !== "string" || !isDataType(type))
     throw invalid(
-      `tensor "${name}" has no known datatype: BOOL, UINT8 … UINT64, INT8 … INT64, FP16, BF16, FP32, FP64 or BYTES`,
+      `tensor "${name}": datatype ${given(type)} is none of BOOL, UINT8 … UINT64, INT8 … INT64, FP16, BF16, FP32, FP64 and BYTES`,
     );
   return type;
 }
@@ -136,9 +137,14 @@ export function readType(name: string, type: unknown): GivenType {
 export function readDims(name: string, shape: unknown): number[] {
   const isSize = (size: unknown): boolean => typeof size === "number" && size >>> 0 === size;
   if (!Array.isArray(shape) || shape.length > RANK_MAX || !shape.every(isSize))
-    throw invalid(`tensor "${name}": shape must be a list of at most ${RANK_MAX} sizes (RANK_MAX)`);
+    throw invalid(
+      `tensor "${name}": shape must be a list of at most ${RANK_MAX} sizes (RANK_MAX), whole numbers from 0 to 4294967295; it is ${given(shape)}`,
+    );
   return shape as number[];
 }
+
+/** A value from outside as an error shows it: shortened, and in JSON. */
+const given = (value: unknown): string => (value === undefined ? "missing" : JSON.stringify(value).slice(0, 40));
 
 /**
  * Place of a tensor in shared memory, from its parameters.
