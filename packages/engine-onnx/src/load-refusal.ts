@@ -33,7 +33,12 @@ export function checkSelfContained(bytes: Uint8Array): void {
 export const constantsOf = (spec: ModelSpec): Record<string, ort.Tensor> =>
   Object.fromEntries(constantTensors(spec).map((tensor) => [tensor.name, toOrt(tensor)]));
 
-export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+/** An error's text without the place in onnxruntime's sources that it begins with, which tells publishers nothing. */
+export const textOf = (error: unknown): string =>
+  (error instanceof Error ? error.message : String(error)).replace(SOURCE_PLACE, "").trim();
+/** `/onnxruntime_src/onnxruntime/core/graph/model.cc:202 onnxruntime::Model::Model(const T<char (&)>&, …) const ` */
+const SOURCE_PLACE =
+  /\/onnxruntime_src\/\S+:\d+ [^()]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(?: const)?(?: \[with [^\]]*\])? /;
 
 /** Elapsed time, rounded up: a latency that is rounded down makes an infeasible deadline look possible. */
 export const since = (start: bigint): Micros => micros(Number((process.hrtime.bigint() - start + 999n) / 1000n));
