@@ -98,6 +98,10 @@ async function newestVersion(directory: string, name: string): Promise<Repositor
   const layout = `the layout is ${join(directory, name, "1", "model.onnx")}`;
   if (!isName(name)) throw new CommandError(`${join(directory, name)}: names have letters, digits, "-" and "_" only`);
   const versions = (await readdir(join(directory, name))).filter((entry) => /^\d+$/.test(entry)).map(Number);
+  if (versions.length === 0 && /^\d+$/.test(name) && (await isFile(join(directory, name, "model.onnx"))))
+    throw new CommandError(
+      `${directory} is the folder of one model: give ${join(directory, name, "model.onnx")}, or ${dirname(directory)} for all models in it`,
+    );
   if (versions.length === 0) throw new CommandError(`${join(directory, name)} has no numbered versions: ${layout}`);
   const version = String(Math.max(...versions));
   const path = join(directory, name, version, "model.onnx");

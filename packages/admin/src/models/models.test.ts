@@ -83,6 +83,12 @@ test("a folder of another shape is refused with the layout that is expected", as
   await expect(listRepository(root)).rejects.toThrow(
     /mlp has no numbered versions: the layout is .*mlp\/1\/model.onnx/,
   );
+  const two = await folder({ "a b/1/model.onnx": "", "mlp/model.onnx": "" });
+  await expect(listRepository(two)).rejects.toThrow(/a b: names have letters.*\n.*mlp has no numbered versions/);
+  const one = await folder({ "mlp/1/model.onnx": "" });
+  await expect(listRepository(join(one, "mlp"))).rejects.toThrow(
+    `${join(one, "mlp")} is the folder of one model: give ${join(one, "mlp/1/model.onnx")}, or ${one} for all`,
+  );
   await expect(listRepository(join(root, "nowhere"))).rejects.toThrow(/ENOENT/);
   await expect(readModelFile({ path: join(root, "gone.onnx"), flags: {} })).rejects.toThrow(/there is no model file/);
 });

@@ -34,9 +34,11 @@ export interface RepositoryListing {
   readonly faulty: readonly { readonly name: string; readonly fault: Error }[];
 }
 
-/** @throws the fault of the first entry that is no model */
-export function modelsOf({ models, faulty: [first] }: RepositoryListing): readonly RepositoryModel[] {
-  if (first !== undefined) throw first.fault;
+/** @throws the faults of all entries that are no models */
+export function modelsOf({ models, faulty }: RepositoryListing): readonly RepositoryModel[] {
+  const [first, ...more] = faulty;
+  if (first !== undefined && more.length === 0) throw first.fault;
+  if (first !== undefined) throw new CommandError(faulty.map(({ fault }) => fault.message).join("\n"));
   return models;
 }
 
