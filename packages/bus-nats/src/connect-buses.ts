@@ -29,8 +29,6 @@ export interface BusOptions {
   readonly waitForServer?: boolean;
   /** Default 20 ms; use 100 ms or more in a fleet of hundreds. */
   readonly reconnectMs?: number;
-  /** Default 3 s: two unanswered pings end a connection that hangs. */
-  readonly pingMs?: number;
   /** Ignores the addresses that servers gossip of each other, which a mapped port makes useless. Default false. */
   readonly ignoreClusterUpdates?: boolean;
 }
@@ -163,8 +161,8 @@ function openConnection(
     reconnectTimeWait: options.reconnectMs ?? 20,
     reconnectJitter: 10,
     waitOnFirstConnect: options.waitForServer ?? false,
-    pingInterval: options.pingMs ?? 3_000,
-    maxPingOut: 2,
+    pingInterval: 3_000,
+    maxPingOut: 2, // unanswered: they end a connection that hangs
     // Time limit of one attempt: as long as a starved machine may need. A server that hangs keeps the client so long
     // from the next one of the list.
     timeout: 5_000,

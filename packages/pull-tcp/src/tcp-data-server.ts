@@ -11,12 +11,10 @@ import { FrameSocket } from "./frame-socket.ts";
 export interface TcpServerOptions {
   readonly key: ActorKey;
   readonly handlers: DataHandlers;
-  /** Default: loopback only. */
+  /** Default: loopback only. Executors are told it, or this machine's name where it means every interface. */
   readonly host?: string;
   /** Default: an ephemeral port. */
   readonly port?: number;
-  /** The host that executors connect to; default: `host`, or this machine's name where `host` means every interface. */
-  readonly advertisedHost?: string;
   /** PEM texts. With them the connections are encrypted; clients then need the authority. */
   readonly tls?: { readonly cert: string; readonly key: string };
   /** Called for each peer that is cut off, with the reason. */
@@ -90,7 +88,7 @@ class ListeningServer implements TcpDataServer {
   }
 
   #listen(): Promise<DataAddress> {
-    const { host = "127.0.0.1", port = 0, advertisedHost } = this.options;
+    const { host = "127.0.0.1", port = 0 } = this.options;
     return new Promise((resolve, reject) => {
       this.#server.once("error", (cause) => {
         const text = `the data plane can't listen on ${host}:${port}: ${cause.message}`;
@@ -99,7 +97,7 @@ class ListeningServer implements TcpDataServer {
       this.#server.listen({ host, port }, () => {
         const bound = this.#server.address();
         if (bound === null || typeof bound === "string") return reject(new TuttiError("TUTTI_UNAVAILABLE", "closed"));
-        const told = advertisedHost ?? (EVERY_INTERFACE.has(host) ? hostname() : host);
+        const told = EVERY_INTERFACE.has(host) ? hostname() : host;
         this.#server.on("error", (error) => this.fault(error.message));
         this.#address = { host: told, port: bound.port, tls: this.options.tls !== undefined };
         resolve(this.#address);

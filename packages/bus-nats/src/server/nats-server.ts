@@ -10,6 +10,9 @@ import { type ClusterConfig, type ServerTls, natsConfig } from "./nats-config.ts
 import { inOwnGroup } from "./process-group.ts";
 import type { NatsUser } from "./users.ts";
 
+/** Recovering a large store takes time. */
+const READY_WITHIN_MS = 20_000;
+
 export interface NatsServerOptions {
   /** Default: `findNatsServer()`. */
   readonly binary?: string;
@@ -36,8 +39,6 @@ export interface NatsServerOptions {
    * it, and the line of the log.
    */
   readonly onSlowConsumer?: (connection: string, line: string) => void;
-  /** Default 20 s: recovering a large store takes time. */
-  readonly readyWithinMs?: number;
 }
 
 export interface NatsServer {
@@ -230,7 +231,7 @@ class SpawnedServer implements NatsServer {
     });
     child.once("error", (error) => fail(`cannot be run (${error.message})`));
     lines.once("close", () => fail("ended at once"));
-    const timer = setTimeout(() => fail("was not ready in time"), this.#options.readyWithinMs ?? 20_000);
+    const timer = setTimeout(() => fail("was not ready in time"), READY_WITHIN_MS);
     try {
       await promise;
     } finally {

@@ -20,9 +20,6 @@ import { Tickers } from "./tickers.ts";
 import { OffsetBounds, type TimeSources, measureOffset, nodeTimeSources } from "./wall-offset.ts";
 
 export interface NodeClockOptions {
-  /** Least value of `lateness()`; by default the lateness that a quiet machine keeps in 99 % of fires. */
-  readonly latenessFloor?: Micros;
-  readonly latenessWindow?: Micros;
   readonly reanchorPeriod?: Micros;
   /**
    * Called while the wall clock is `error` µs ahead of this one, more than `skewMax`. This clock slews there, and
@@ -34,12 +31,12 @@ export interface NodeClockOptions {
    * Called when the worker ended: from now on alarms fire with the event loop's own timers, half a millisecond late.
    */
   readonly onDegraded?: (reason: string) => void;
-  /** Armed alarms at once; one more is a broken invariant. */
-  readonly alarmsMax?: number;
   /** For tests: simulated clocks. */
   readonly sources?: TimeSources;
 }
 
+/** Least lateness that alarms count on: what a quiet machine keeps in 99 % of fires. */
+const LATENESS_FLOOR = micros(100);
 /** Longest spin before an alarm: the spin makes the alarm exact; a longer one would keep messages waiting. */
 export const SPIN_MAX_US = 150;
 /**
@@ -79,9 +76,8 @@ export class NodeClock implements Clock {
   constructor(options: NodeClockOptions = {}) {
     this.#sources = options.sources ?? nodeTimeSources;
     this.#time = new AnchoredTime(measureOffset(this.#sources, FIRST_MEASURE_US_MAX).middle);
-    const { latenessFloor: floor = micros(100), latenessWindow: window = seconds(10) } = options;
-    this.#meter = new LatenessMeter({ floor, window }, this.now());
-    this.#heap = new IndexedHeap(options.alarmsMax ?? 1 << 20);
+    this.#meter = new LatenessMeter({ floor: LATENESS_FLOOR, window: seconds(10) }, this.now());
+    this.#heap = new IndexedHeap(1 << 20); // armed at once: one more is a broken invariant
     this.#onSkew = options.onSkew ?? (() => undefined);
     this.#skewMax = options.skewMax ?? 1_000;
     this.#onDegraded = options.onDegraded ?? (() => undefined);
