@@ -1,4 +1,4 @@
-export * from "./bounded-deque.ts";
+export * from "./bounded-queue.ts";
 export * from "./deadline-queue.ts";
 export * from "./fair-queue.ts";
 export * from "./fifo-table.ts";

@@ -16,7 +16,7 @@
  *   met even alone. The replicas of a model pull from one queue, the one of smallest id first. The containers of one
  *   accelerator take turns; in reality they interfere. Model selection and caching have no counterpart here.
  */
-import { BoundedDeque, MinTree } from "@tutti/collections";
+import { BoundedQueue, MinTree } from "@tutti/collections";
 import type { SimBatch, SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
 import { type Baseline, BaselineEngine, WAITING_MAX } from "./engine.ts";
 import { noParameter } from "./parameter.ts";
@@ -47,7 +47,7 @@ interface Accelerator {
 
 class Clipper implements Baseline {
   readonly #engine: BaselineEngine;
-  readonly #queues: readonly BoundedDeque<SimRequest>[];
+  readonly #queues: readonly BoundedQueue<SimRequest>[];
   readonly #accelerators: readonly Accelerator[];
   /** The accelerators of each model, and which of them are idle (0, otherwise +Infinity). */
   readonly #replicas: readonly { readonly gpus: number[]; readonly idle: MinTree }[];
@@ -58,7 +58,7 @@ class Clipper implements Baseline {
   constructor(engine: BaselineEngine) {
     const { models, gpus } = engine.options;
     this.#engine = engine;
-    this.#queues = models.map(() => new BoundedDeque<SimRequest>(WAITING_MAX));
+    this.#queues = models.map(() => new BoundedQueue<SimRequest>(WAITING_MAX));
     const shares = staticShares(models, gpus);
     const hosts: number[][] = models.map(() => []);
     this.#accelerators = shares.map((placed, gpu) => ({
@@ -73,7 +73,7 @@ class Clipper implements Baseline {
   }
 
   arrived(request: SimRequest): void {
-    if (!this.#queues[request.model]!.pushBack(request)) return this.#engine.refuse(request, "overloaded");
+    if (!this.#queues[request.model]!.push(request)) return this.#engine.refuse(request, "overloaded");
     this.#touched.push(request.model);
   }
 
@@ -126,7 +126,7 @@ class Clipper implements Baseline {
     const batch: SimRequest[] = [];
     const size = Math.floor(limit);
     while (batch.length < size && queue.size > 0) {
-      const request = queue.popFront()!;
+      const request = queue.shift()!;
       if (this.#engine.isFeasible(request)) batch.push(request);
       else this.#engine.refuse(request, "infeasible");
     }

@@ -9,7 +9,7 @@
  *   BASELINE-3. Every delay is at its upper end, jitter included, as in Tutti's plans: baselines know their delays and
  *               are never late because of them.
  */
-import { BoundedDeque, IndexedHeap, MinTree } from "@tutti/collections";
+import { BoundedQueue, IndexedHeap, MinTree } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
 import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
@@ -82,7 +82,7 @@ export class BaselineEngine implements SteppedCluster {
   readonly #spareSlots: number[] = [];
   /** The newest run of each accelerator. */
   readonly #newest: Int32Array;
-  readonly #pushed = new BoundedDeque<SimRequest>(4 * WAITING_MAX);
+  readonly #pushed = new BoundedQueue<SimRequest>(4 * WAITING_MAX);
   #slots = 0;
   #batches = 0;
   /** Whether events of this moment still wait for a decision. */
@@ -111,7 +111,7 @@ export class BaselineEngine implements SteppedCluster {
   arrive(request: SimRequest): void {
     if (request.arrivedAt > this.now) this.#enter(request.arrivedAt);
     if (this.inputDelay === 0) this.#hand(request);
-    else if (!this.#pushed.pushBack(request)) this.refuse(request, "overloaded");
+    else if (!this.#pushed.push(request)) this.refuse(request, "overloaded");
   }
 
   runUntilIdle(): void {
@@ -197,7 +197,7 @@ export class BaselineEngine implements SteppedCluster {
 
   nextAt(): Instant {
     if (this.#undecided) return this.now;
-    const pushed = this.#pushed.at(0);
+    const pushed = this.#pushed.first;
     const delivery = pushed === undefined ? Infinity : pushed.arrivedAt + this.inputDelay;
     const due = Math.min(this.#ends.topPriority, this.#turns.topPriority, this.#timers.topPriority, delivery);
     return (due < this.now ? this.now : due) as Instant;
@@ -215,9 +215,9 @@ export class BaselineEngine implements SteppedCluster {
   #step(at: Instant): void {
     this.now = at;
     this.#fireEnds(at);
-    for (let first = this.#pushed.at(0); first !== undefined; first = this.#pushed.at(0)) {
+    for (let first = this.#pushed.first; first !== undefined; first = this.#pushed.first) {
       if (first.arrivedAt + this.inputDelay > at) break;
-      this.#hand(this.#pushed.popFront()!);
+      this.#hand(this.#pushed.shift()!);
     }
     while (this.#timers.topPriority <= at) this.#baseline.timerFired?.(this.#timers.pop());
     this.#undecided = false;

@@ -13,7 +13,7 @@
  *   overloaded FIFO is late for ever. Instances on one accelerator run one after the other, the model whose oldest
  *   request has waited longest first (really they share the device and slow one another).
  */
-import { BoundedDeque, IndexedHeap } from "@tutti/collections";
+import { BoundedQueue, IndexedHeap } from "@tutti/collections";
 import type { Micros } from "@tutti/units";
 import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
 import { type Baseline, BaselineEngine, WAITING_MAX } from "./engine.ts";
@@ -31,7 +31,7 @@ export function triton(parameter: string | undefined): SimClusterFactory {
 class Triton implements Baseline {
   readonly #engine: BaselineEngine;
   readonly #queueDelayMax: Micros;
-  readonly #queues: readonly BoundedDeque<SimRequest>[];
+  readonly #queues: readonly BoundedQueue<SimRequest>[];
   readonly #preferred: readonly number[];
   /** Models with a batch to send, by the arrival of their oldest request. */
   readonly #ready: IndexedHeap;
@@ -40,7 +40,7 @@ class Triton implements Baseline {
     const { models } = engine.options;
     this.#engine = engine;
     this.#queueDelayMax = queueDelayMax;
-    this.#queues = models.map(() => new BoundedDeque<SimRequest>(WAITING_MAX));
+    this.#queues = models.map(() => new BoundedQueue<SimRequest>(WAITING_MAX));
     this.#preferred = models.map(({ profile, slo }) => Math.max(1, largestWithin(profile, slo / 2)));
     this.#ready = new IndexedHeap(models.length);
   }
@@ -48,7 +48,7 @@ class Triton implements Baseline {
   arrived(request: SimRequest): void {
     const { model } = request;
     const queue = this.#queues[model]!;
-    if (!queue.pushBack(request)) return this.#engine.refuse(request, "overloaded");
+    if (!queue.push(request)) return this.#engine.refuse(request, "overloaded");
     if (queue.size === 1 || queue.size === this.#preferred[model]) this.#judge(model);
   }
 
@@ -72,7 +72,7 @@ class Triton implements Baseline {
   /** Is there a batch to send now, or when will there be? */
   #judge(model: number): void {
     const queue = this.#queues[model]!;
-    const oldest = queue.at(0);
+    const oldest = queue.first;
     this.#engine.clearTimer(model);
     this.#ready.remove(model);
     if (oldest === undefined) return;
@@ -86,7 +86,7 @@ class Triton implements Baseline {
   #rejectOldest(model: number): boolean {
     const queue = this.#queues[model]!;
     const before = queue.size;
-    for (let first = queue.at(0); first !== undefined && this.#reject(first); first = queue.at(0)) queue.popFront();
+    for (let first = queue.first; first !== undefined && this.#reject(first); first = queue.first) queue.shift();
     if (queue.size === before) return false;
     this.#judge(model);
     return true;
@@ -98,7 +98,7 @@ class Triton implements Baseline {
     const size = this.#preferred[model]!;
     const batch: SimRequest[] = [];
     while (batch.length < size && queue.size > 0) {
-      const request = queue.popFront()!;
+      const request = queue.shift()!;
       if (batch.length === 0 || !this.#reject(request)) batch.push(request);
     }
     return batch;
