@@ -26,7 +26,6 @@ export * from "./pools/typed-capacity.ts";
 export * from "./latency-split/query.ts";
 export * from "./latency-split/split.ts";
 export * from "./fractions/greedy-best-fit.ts";
-export * from "./fractions/scaling-loop.ts";
 export * from "./scaling/scaling-advisor.ts";
 export * from "./scaling/demand.ts";
 export * from "./scaling/scaling-planner.ts";

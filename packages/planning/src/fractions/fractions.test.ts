@@ -4,7 +4,6 @@ import {
   type Interference,
   type Parts,
   SIZES,
-  ScalingLoop,
   factorBeside,
   fitInterference,
   greedyBestFit,
@@ -139,18 +138,6 @@ test("D6.4: how many of the 19,682 scenarios fit on one executor", { timeout: 60
     if (partitionPortfolio(models, { executors: 1, interference: C }) !== undefined) counts.both++;
   }
   expect(counts).toEqual({ whole: 32, elastic: 224, both: 198 });
-});
-
-test("the scaling loop takes what it needs at once, gives back after two smaller periods, and keeps its plan when nothing more can be had (D4)", () => {
-  const loop = new ScalingLoop({ executorsMax: 3, interference: C });
-  const period = (k: number) => {
-    const { executors, isOverloaded } = loop.step(at({ goo: 100 * k, res: 100 * k, vgg: 100 * k }));
-    return isOverloaded ? "overloaded" : executors;
-  };
-  const steps = [1, 3, 1, 1, 1, 3, 1, 3, 30, 30, 1, 1].map(period);
-  const [one, three] = [steps[0], steps[1]];
-  expect(three).toBeGreaterThan(one as number);
-  expect(steps).toEqual([one, three, three, one, one, three, three, three, "overloaded", "overloaded", three, one]);
 });
 
 test("greedy best-fit gives each model the least part that serves it, and needs more executors than partitioning", () => {

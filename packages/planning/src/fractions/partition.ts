@@ -56,6 +56,10 @@ export interface Partition {
   readonly attempt: PartitionAttempt;
 }
 
+/** Executors that have a model. Partitioning prefers low ids, so those that have none come last. */
+export const usedOf = ({ executors }: Partition): number =>
+  executors.filter((parts) => parts.some(({ plan }) => plan !== undefined)).length;
+
 /** Most models that take turns on one part. */
 const MODELS_MAX = 3;
 const NOTHING = 1e-9;

@@ -19,12 +19,6 @@ export interface EpochPlan extends PackingPlan {
 }
 
 const STILL = 0.03;
-/** An early epoch begins when a measured rate leaves this band of its assigned throughput. */
-export const RATE_BAND = { low: 0.8, high: 1.1 } as const;
-
-/** @param assigned - of what a plan serves of the stream, per ms */
-export const leavesBand = (measured: number, assigned: number): boolean =>
-  measured < RATE_BAND.low * assigned || measured > RATE_BAND.high * assigned;
 
 /** Shares of a node while they change; it may be fitted no more. */
 interface Draft {
