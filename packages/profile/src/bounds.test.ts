@@ -1,14 +1,6 @@
 import { micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
-import {
-  LatencyTable,
-  executorsNeeded,
-  perSecond,
-  scalingAdvice,
-  staggeredBatch,
-  targetBatch,
-  uncoordinatedBatch,
-} from "./index.ts";
+import { LatencyTable, perSecond, scalingAdvice, staggeredBatch, targetBatch, uncoordinatedBatch } from "./index.ts";
 
 const resnet = LatencyTable.affine({ alpha: 1053, beta: 5072, batchSizeMax: 64 });
 const inception = LatencyTable.affine({ alpha: 5090, beta: 18_368, batchSizeMax: 64 });
@@ -29,8 +21,10 @@ test("worked example A10.7: uncoordinated and staggered bounds of the two models
 
 test("worked example A10.7: the target batch at 5,000 r/s is 15, and 5,000 and 15,000 r/s need 7 and 21 executors", () => {
   expect(targetBatch({ profile: resnet, slo: millis(25), rate: 0.005, ...none })).toBe(15);
-  expect(executorsNeeded({ profile: resnet, slo: millis(25), rate: 0.005 })).toEqual({ executors: 7, batchSize: 15 });
-  expect(executorsNeeded({ profile: resnet, slo: millis(25), rate: 0.015 })).toEqual({ executors: 21, batchSize: 17 });
+  const of = (executors: number) => staggeredBatch({ profile: resnet, slo: millis(25), executors });
+  expect([of(7).batchSize, of(21).batchSize]).toEqual([15, 17]);
+  expect([6, 7].map((executors) => of(executors).perMicro >= 0.005)).toEqual([false, true]);
+  expect([20, 21].map((executors) => of(executors).perMicro >= 0.015)).toEqual([false, true]);
 });
 
 test("worked example A10.1: three staggered executors of l(b)=b+5 carry batches of 4 under an SLO of 12", () => {
@@ -60,8 +54,8 @@ test("where throughput falls with the batch size, the size of largest throughput
   );
 });
 
-test("executors that no number can provide are reported as such", () => {
-  expect(executorsNeeded({ profile: resnet, slo: millis(5), rate: 0.001, max: 100 })).toBeUndefined();
+test("an SLO that is shorter than a run of one can't be met by any number of executors", () => {
+  expect(staggeredBatch({ profile: resnet, slo: millis(5), executors: 100 })).toEqual({ batchSize: 0, perMicro: 0 });
 });
 
 test("scaling advice asks for what is missing, offers what is idle, never both, never the last (A8)", () => {

@@ -1,5 +1,5 @@
 /**
- * Capacity of a profile: bounds on batch size and rate, the target batch, executors needed, advice on scaling.
+ * Capacity of a profile: bounds on batch size and rate, the target batch, advice on scaling.
  * docs/algorithms.md, A7 and A8. Rates are requests per µs; `perSecond` is for display.
  */
 import { assert, type Micros } from "@tutti/units";
@@ -51,22 +51,6 @@ export function targetBatch({ profile, slo, rate, ctrl, perItem, respond }: Targ
     1,
     bestBatch(profile, (l, b) => l + b / rate + perItem * b <= budget),
   );
-}
-
-/**
- * The least N that carries `rate` (requests per µs) with staggered batches; undefined if no number up to `max` does.
- */
-export function executorsNeeded(o: {
-  profile: LatencyTable;
-  slo: Micros;
-  rate: number;
-  max?: number;
-}): { executors: number; batchSize: number } | undefined {
-  for (let executors = 1; executors <= (o.max ?? 65_536); executors++) {
-    const { batchSize, perMicro } = staggeredBatch({ ...o, executors });
-    if (batchSize >= 1 && perMicro >= o.rate * (1 - 1e-9)) return { executors, batchSize };
-  }
-  return undefined;
 }
 
 export type ScalingAdvice =
