@@ -196,6 +196,12 @@ export function rateOf(actor: HeardActor, read: (stats: StatsReported) => number
   return Math.max(0, read(last) - read(first)) / ((last.at - first.at) / 1e6);
 }
 
+/** The sum of the known values; undefined: none is known yet. */
+export function sumOf(values: readonly (number | undefined)[]): number | undefined {
+  const known = values.filter((value) => value !== undefined);
+  return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0);
+}
+
 export const ROLE_ORDER: readonly Role[] = [
   "ingress",
   "batcher",

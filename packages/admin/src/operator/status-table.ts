@@ -4,7 +4,7 @@ import { DEFAULT_SUB_CLUSTER, type Route, type StatsReported } from "@tutti/prot
 import { actorToken, modelNumberOf } from "@tutti/units";
 import { routeLines } from "../rollout/rollout-text.ts";
 import { renderTable } from "../table.ts";
-import { type ClusterView, type HeardActor, latestOf, rateOf } from "./cluster-view.ts";
+import { type ClusterView, type HeardActor, latestOf, rateOf, sumOf } from "./cluster-view.ts";
 import { type PipelineRow, type VariantRow, pipelineRows, renderParts, variantRows } from "./part-rows.ts";
 import { type TopGpu, gpusOf, milliseconds, renderGpus, whole } from "./top-table.ts";
 
@@ -117,12 +117,6 @@ function causes(
   }
   const rates = [...names].map((name) => [name.slice(REFUSED.length), rate(name)] as const);
   return Object.fromEntries(rates.filter(([, perSecond]) => perSecond > 0));
-}
-
-/** The sum of the known values; undefined: none is known yet. */
-function sumOf(values: readonly (number | undefined)[]): number | undefined {
-  const known = values.filter((value) => value !== undefined);
-  return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0);
 }
 
 export function renderClusterStatus(status: ClusterStatus): string {

@@ -1,7 +1,7 @@
 import type { ListedModel } from "@tutti/client/registries";
 import { type Route, type StatsReported, percentOf, publicNameOf, stateOf } from "@tutti/protocol";
 import { modelNumberOf } from "@tutti/units";
-import { type ClusterView, latestOf, rateOf } from "../operator/cluster-view.ts";
+import { type ClusterView, latestOf, rateOf, sumOf } from "../operator/cluster-view.ts";
 
 export interface VersionReport {
   readonly version: string;
@@ -155,8 +155,3 @@ const figureOf = (stats: StatsReported | undefined, modelNumber: number, names: 
   (stats?.perThread ?? [])
     .filter(({ thread }) => modelNumberOf(thread) === modelNumber)
     .reduce((sum, { figures }) => names.reduce((all, name) => all + (figures[name] ?? 0), sum), 0);
-
-function sumOf(values: readonly (number | undefined)[]): number | undefined {
-  const known = values.filter((value) => value !== undefined);
-  return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0);
-}
