@@ -6,6 +6,7 @@ export * from "./latency-observer.ts";
 export * from "./latency-table.ts";
 export * from "./length-curve.ts";
 export * from "./log-histogram.ts";
+export * from "./quantile.ts";
 export * from "./rounding.ts";
 export * from "./run-time-stats.ts";
 export * from "./sample-window.ts";

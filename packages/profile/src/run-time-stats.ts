@@ -22,6 +22,7 @@ import {
 } from "@tutti/protocol";
 import type { Instant, Micros } from "@tutti/units";
 import { batchCostPoints } from "./batch-cost-points.ts";
+import { quantile } from "./quantile.ts";
 import { SampleWindow } from "./sample-window.ts";
 
 export interface AloneSample {
@@ -179,10 +180,10 @@ export class RunTimeStats {
     const groups = [own, ...[...this.#apps.values()].map((app) => app.samples.values(at))]
       .map((samples) => relativeTimes(samples, medians).sort())
       .filter((times) => times.length >= SAMPLES_FEW);
-    const low = Math.min(...groups.map((times) => sampleQuantile(times, 0.05)));
-    const high = Math.max(...groups.map((times) => sampleQuantile(times, 0.95)));
+    const low = Math.min(...groups.map((times) => quantile(times, 0.05)));
+    const high = Math.max(...groups.map((times) => quantile(times, 0.95)));
     const spread =
-      (Math.sqrt(this.#ofInputs(at, groups[0]!, medians)) * (high - low)) / sampleQuantile(groups[0]!, 0.5);
+      (Math.sqrt(this.#ofInputs(at, groups[0]!, medians)) * (high - low)) / quantile(groups[0]!, 0.5);
     return spread > (this.#kind === "dynamic" ? STATIC_AGAIN_SPREAD : STATIC_SPREAD) ? "dynamic" : "static";
   }
 
@@ -217,8 +218,8 @@ export class RunTimeStats {
     return {
       ...asRunTimes(samples.length, histogramOf(times)),
       mean: rounded(times.reduce((sum, time) => sum + time, 0) / times.length, 10),
-      p50: rounded(sampleQuantile(times, 0.5), 10),
-      p99: rounded(sampleQuantile(times, 0.99), 10),
+      p50: rounded(quantile(times, 0.5), 10),
+      p99: rounded(quantile(times, 0.99), 10),
       ...(byUnits !== undefined && { byUnits }),
     };
   }
@@ -333,7 +334,7 @@ function mediansByType(samples: readonly AloneSample[]): Medians {
     if (known === undefined) times.set(type, [alone]);
     else known.push(alone);
   }
-  return new Map([...times].map(([type, own]) => [type, sampleQuantile(Float64Array.from(own).sort(), 0.5)]));
+  return new Map([...times].map(([type, own]) => [type, quantile(Float64Array.from(own).sort(), 0.5)]));
 }
 
 /** Times as shares of their type's median; without those of other types. */
@@ -351,6 +352,4 @@ function varianceOf(times: Float64Array): number {
   const mean = times.reduce((sum, time) => sum + time, 0) / times.length;
   return times.reduce((sum, time) => sum + (time - mean) ** 2, 0) / times.length;
 }
-const sampleQuantile = (sorted: Float64Array, q: number): number =>
-  sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))]!;
 const rounded = (value: number, grid: number): number => Math.round(value * grid) / grid;

@@ -1,6 +1,6 @@
 import type { ModelSpec, ProfilePoints } from "@tutti/protocol";
 import type { OfferedType } from "@tutti/planning/live";
-import { PLANNING_CAP } from "@tutti/profile";
+import { PLANNING_CAP, quantile } from "@tutti/profile";
 import { type Micros, formatDuration, micros } from "@tutti/units";
 
 /** 1, 2, 4, … up to the maximum batch, which is always measured itself. */
@@ -8,12 +8,6 @@ export function batchSizesOf(batchSizeMax: number): number[] {
   const sizes: number[] = [];
   for (let size = 1; size < batchSizeMax; size *= 2) sizes.push(size);
   return [...sizes, batchSizeMax];
-}
-
-/** The sample at quantile `q` (0 … 1) of unsorted numbers. */
-export function quantile(samples: readonly number[], q: number): number {
-  const sorted = [...samples].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.ceil(q * sorted.length) - 1)] ?? NaN;
 }
 
 export interface MeasuredSize {
@@ -35,10 +29,16 @@ export function pointsOf(
       const value =
         summary === "mean"
           ? runs.reduce((sum, run) => sum + run, 0) / runs.length
-          : Math.min(quantile(runs, summary.quantile), PLANNING_CAP * quantile(runs, 0.5));
+          : planned(
+              runs.toSorted((a, b) => a - b),
+              summary.quantile,
+            );
       return { batchSize, latency: micros(Math.max(1, Math.ceil(value))) };
     });
 }
+
+const planned = (ascending: readonly number[], q: number): number =>
+  Math.min(quantile(ascending, q), PLANNING_CAP * quantile(ascending, 0.5));
 
 /** How executors of one type are to a model, which may have buckets: the worst of them counts. */
 export function offeredType(

@@ -5,7 +5,7 @@
  * pairs.
  */
 import { type Interference, type InterferenceSample, WHOLE, fitInterference, predictionError } from "@tutti/planning";
-import { PLANNING_CAP } from "@tutti/profile";
+import { PLANNING_CAP, quantile } from "@tutti/profile";
 import { Prng } from "@tutti/units";
 import { CommandError } from "@tutti/admin";
 import type { PartRun, PartsBench, Uses } from "./parts-bench.ts";
@@ -145,8 +145,6 @@ function pairsOf({ models, sizes }: PartsBench): [PartRun, PartRun][] {
 }
 
 const ascending = (runs: readonly number[]): number[] => [...runs].sort((a, b) => a - b);
-const quantile = (sorted: readonly number[], q: number): number =>
-  sorted[Math.min(sorted.length - 1, Math.ceil(q * sorted.length) - 1)] ?? NaN;
 
 function shuffled<Item>(items: readonly Item[], prng: Prng): Item[] {
   const all = [...items];

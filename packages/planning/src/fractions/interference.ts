@@ -2,6 +2,7 @@
  * How much longer a model takes beside another on the same accelerator (gpulet §4.4; docs/algorithms.md, D2): a line in
  * what both use of the shared cache and of the memory bandwidth, times their sizes, fitted by ordinary least squares.
  */
+import { quantile } from "@tutti/profile";
 import { assert } from "@tutti/units";
 import type { FractionModel } from "./model.ts";
 
@@ -84,6 +85,5 @@ export function predictionError(c: Interference, samples: readonly InterferenceS
       return Math.abs(predicted - factor) / factor;
     })
     .sort((a, b) => a - b);
-  const at = (share: number): number => errors[Math.min(errors.length - 1, Math.ceil(share * errors.length) - 1)] ?? 0;
-  return { p90: at(0.9), p95: at(0.95) };
+  return errors.length === 0 ? { p90: 0, p95: 0 } : { p90: quantile(errors, 0.9), p95: quantile(errors, 0.95) };
 }
