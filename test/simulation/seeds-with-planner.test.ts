@@ -11,3 +11,11 @@ test("later seeds of faults break no invariant (T1 to T9): the first 16", { time
 test("a request that the batch of a dynamic model leaves out is refused before its deadline", () => {
   expect(runTrial(3_000_045).violation).toBeUndefined();
 });
+
+test.each([
+  ["a profiler that has just started, and has heard a fast one alone", 3_002_706],
+  ["executors told their types before their first heartbeat", 3_002_413],
+  ["one of them reports while the others are measured", 3_003_626],
+])("slow accelerators get batches by their own latencies though %s", (_, seed) => {
+  expect(runTrial(seed).violation).toBeUndefined();
+});

@@ -90,6 +90,22 @@ test("a profiler that starts anew goes on with what is stored of each type", () 
   expect(latencies(second.news(instant(2_000_000), WHOLE))).toEqual([5, 6, 8]);
 });
 
+test("until every executor has told its type none goes, and one that is new is counted at once (LP2)", () => {
+  const profiles = live();
+  profiles.learn(measured("half", 2));
+  const both = profiles.news(instant(1_000_000), serving("whole", "half"));
+  expect(latencies(both)).toEqual([10, 12, 16]);
+  expect(profiles.news(instant(1_100_000), WHOLE, false)).toBeUndefined();
+  profiles.learn(measured("third", 3));
+  expect(profiles.news(instant(1_200_000), serving("whole", "third"), false)).toBeUndefined();
+  expect(profiles.news(instant(1_300_000), serving("whole", "half", "third"), false)?.executorTypes).toEqual([
+    "half",
+    "third",
+    "whole",
+  ]);
+  expect(latencies(profiles.news(instant(1_400_000), WHOLE))).toEqual([5, 6, 8]);
+});
+
 test("runs count for their type alone, and a measurement of some buckets only for nothing", () => {
   const profiles = live();
   profiles.learn(measured("half", 2));

@@ -43,7 +43,9 @@ interface Observed {
  *   LP1. Each executor type has profiles of its own. What is published for plans is the pointwise slowest of the types
  *        that serve it now, since any of them may get the batch; types that can't meet its SLO get none of its batches
  *        (docs/algorithms.md, 0).
- *   LP2. While none of the known types serves, nothing changes: executors that are away come back.
+ *   LP2. While none of the known types serves, nothing changes: executors that are away come back. Nor does a type that
+ *        serves go until every executor has told its type: a profiler that has just started, and has heard fast ones
+ *        alone, would have slow ones take batches that are planned for fast ones.
  *   LP3. A type is measured once; one that can't be measured is not asked again until the model's next version.
  */
 export class LiveProfiles {
@@ -123,8 +125,9 @@ export class LiveProfiles {
    * The status to publish if something moved enough to matter to a plan; undefined otherwise.
    *
    * @param serving - types of the executors that have the model, and the numbers of their accelerators
+   * @param knowsAll - whether every living executor has told its type
    */
-  news(at: Instant, serving: ReadonlyMap<string, number>): ModelStatus | undefined {
+  news(at: Instant, serving: ReadonlyMap<string, number>, knowsAll = true): ModelStatus | undefined {
     const known = [...this.#byType].filter(([type]) => serving.has(type)).map(([, observed]) => observed);
     if (known.length === 0 && this.#byType.size > 1) return undefined; // LP2
     const fit = servingTypes(
@@ -136,6 +139,8 @@ export class LiveProfiles {
     const buckets = Array.from({ length: this.#bucketCount }, (_, bucket) => bucket);
     const profiles = buckets.map((bucket) => this.#planningPoints(counted, bucket, at));
     const types = this.#types(counted, serving);
+    const { executorTypes } = this.#published;
+    if (!knowsAll && executorTypes.some((type) => !types.executorTypes.includes(type))) return undefined; // LP2
     const hasMoved = profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? []));
     const isOther =
       String(types.executorTypes) !== String(this.#published.executorTypes) ||

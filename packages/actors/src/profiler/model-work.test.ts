@@ -35,3 +35,23 @@ test("every type of executor is measured, also one that reports after as many ac
 test("of one type as many measure as may at once", () => {
   expect(measured(2, [{ type: "fast", gpus: 3 }])).toEqual(["fast 0", "fast 1"]);
 });
+
+test("a type whose executor reports while the others measure is measured before the model is ready, and only once", () => {
+  const work = new ModelWork(spec);
+  const [fast, slow] = [actorKey(1), actorKey(2)];
+  work.reports.set(fast, { type: "fast", gpus: [gpuId(0)], failure: "" });
+  work.planMeasurements(4, [fast]);
+  const note = (executor: ActorKey, gpu: number, type: string): void =>
+    work.note({
+      ...{ executor, gpu: gpuId(gpu), model: "m", number: 1, bucket: 0, type, failure: "" },
+      samples: [1, 2, 4].map((batchSize) => ({ batchSize, runs: [1_000 * batchSize] })),
+    });
+  note(fast, 0, "fast");
+  expect(work.planLateTypes([fast])).toBe(false);
+  work.reports.set(slow, { type: "slow", gpus: [gpuId(8), gpuId(9)], failure: "" });
+  expect(work.planLateTypes([fast])).toBe(false);
+  expect(work.planLateTypes([fast, slow])).toBe(true);
+  expect(work.missing.map(({ executor, gpu }) => [executor, gpu])).toEqual([[slow, 8]]);
+  note(slow, 8, "slow");
+  expect([work.missing.length, work.planLateTypes([fast, slow])]).toEqual([0, false]);
+});

@@ -62,6 +62,27 @@ export class ModelWork {
         this.spec.buckets.map((_, bucket) => ({ executor, gpu, bucket, result: undefined })),
       );
   }
+  /**
+   * Plans the measurement of types whose executors have reported since the others were planned.
+   *
+   * @returns whether there are any
+   */
+  planLateTypes(executors: readonly ActorKey[]): boolean {
+    if (this.#failure !== undefined) return false;
+    const planned = new Set(
+      this.measurements.map(({ executor, result }) => result?.type ?? this.reports.get(executor)?.type),
+    );
+    const before = this.measurements.length;
+    for (const [executor, { type, gpus }] of this.reports) {
+      const [gpu] = gpus;
+      if (gpu === undefined || !executors.includes(executor) || planned.has(type) || planned.size >= TYPES_MAX)
+        continue;
+      planned.add(type);
+      for (const bucket of this.spec.buckets.keys())
+        this.measurements.push({ executor, gpu, bucket, result: undefined });
+    }
+    return this.measurements.length > before;
+  }
   get isTrial(): boolean {
     return this.#trial === "running";
   }

@@ -89,7 +89,7 @@ class Profiler implements Actor {
   readonly #executors: ModelExecutors;
   readonly #works = new Map<string, ModelWork & { askedAt?: Instant }>();
   readonly #live = new Map<number, LiveProfiles>();
-  readonly #types = new ExecutorTypes();
+  readonly #types: ExecutorTypes;
   readonly #timers: Stop[];
   readonly #times: RunTimePublisher;
   /** Executors that could not load a ready model, and why, by model. */
@@ -113,6 +113,7 @@ class Profiler implements Actor {
         for (const lacking of this.#lacking.values()) lacking.delete(peer.key);
       },
     });
+    this.#types = new ExecutorTypes(this.#runtime, ports.clock, config.peerTimeout);
     this.#times = new RunTimePublisher({
       runtime: this.#runtime,
       store: ports.store,
@@ -333,7 +334,8 @@ class Profiler implements Actor {
     if (work.measurements.length === 0) return;
     if (work.missing.length === 0) {
       if (work.endTrial()) return this.#advance(work);
-      return this.#publish(work.conclude(quantile, overhead));
+      if (!work.planLateTypes(executors)) return this.#publish(work.conclude(quantile, overhead));
+      delete work.askedAt;
     }
     if (work.askedAt !== undefined && now - work.askedAt < ASK_AGAIN) return;
     work.askedAt = now;
@@ -359,8 +361,8 @@ class Profiler implements Actor {
   }
   #refineOne(live: LiveProfiles): void {
     const { name, number } = live.spec;
-    const lives = (executor: ActorKey): boolean => this.#runtime.registry.get(executor) !== undefined;
-    const news = live.news(this.#ports.clock.now(), this.#types.serving(number, lives));
+    const knowsAll = this.#types.knowsAll(this.#executors.of(number));
+    const news = live.news(this.#ports.clock.now(), this.#types.serving(number), knowsAll);
     const { spec, status } = this.#catalog.get(name) ?? {};
     // The model may have failed since, or been loaded anew: its latencies don't undo that.
     if (news !== undefined && spec?.number === number && status?.state === "ready") this.#publish(news);
