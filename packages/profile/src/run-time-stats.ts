@@ -182,8 +182,7 @@ export class RunTimeStats {
       .filter((times) => times.length >= SAMPLES_FEW);
     const low = Math.min(...groups.map((times) => quantile(times, 0.05)));
     const high = Math.max(...groups.map((times) => quantile(times, 0.95)));
-    const spread =
-      (Math.sqrt(this.#ofInputs(at, groups[0]!, medians)) * (high - low)) / quantile(groups[0]!, 0.5);
+    const spread = (Math.sqrt(this.#ofInputs(at, groups[0]!, medians)) * (high - low)) / quantile(groups[0]!, 0.5);
     return spread > (this.#kind === "dynamic" ? STATIC_AGAIN_SPREAD : STATIC_SPREAD) ? "dynamic" : "static";
   }
 

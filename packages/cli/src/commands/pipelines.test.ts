@@ -27,7 +27,7 @@ test("every *.yaml file of a folder declares a pipeline; what else lies there is
 
 test("what can't be read ends with its file and what to do", async () => {
   await expect(readPipelines(join(folder, "none"))).rejects.toThrow(
-    `pipelines in ${join(folder, "none")}: ENOENT: no such file or directory`,
+    `pipelines in ${join(folder, "none")}: there is no such folder`,
   );
   await expect(readPipelines(folder)).rejects.toThrow("no *.yaml file in it declares a pipeline");
   writeFileSync(join(folder, "x.yaml"), "a: [");

@@ -127,7 +127,7 @@ const complaints: readonly (readonly [kind: PlanKind, text: string, expected: st
   [
     "scale",
     "scenario: scenario.yaml\nrates: []\n",
-    "p.yaml:2:8: rates: [] must NOT have fewer than 1 items; give requests per second of all models",
+    "p.yaml:2:8: rates: [] has too few entries: at least 1; give requests per second of all models",
   ],
   [
     "scale",
