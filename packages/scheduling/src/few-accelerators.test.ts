@@ -22,6 +22,16 @@ test("a model learns how long it waits for others' runs; a wait for its own coun
   expect(scarcity.blocked).toBe(2_000);
 });
 
+test("where next to no request finds an accelerator free, waits for others' runs tell of a lack and count less", () => {
+  const scarcity = new Scarcity();
+  for (let i = 0; i < 4; i++) scarcity.note(at(0), 512, 6_000, 9_000);
+  expect(scarcity.blocked).toBe(6_000 * Math.min(1, 0.5 ** 3 / 0.1)); // the first batch alone tells nothing
+  for (let i = 0; i < 2; i++) scarcity.note(at(0), 512, 6_000, 9_000);
+  expect(scarcity.blocked).toBeCloseTo((6_000 * 0.5 ** 5) / 0.1);
+  scarcity.note(at(0), 512, -1, 9_000);
+  expect(scarcity.blocked).toBe(6_000);
+});
+
 test("a run is a model's own where its newest grant of the accelerator is the one before", () => {
   const accepted = new AcceptedGrants();
   const grant = (grantSeq: number, epoch = 1) => ({ gpu: 3, epoch, grantSeq, validUntil: at(10) }) as never;

@@ -23,6 +23,8 @@ const MEMORY = 5_000_000;
 const FULL = 6;
 /** Share of lost requests at which accelerators are fully scarce: half of what a workload at its goodput loses. */
 const LOST_FULL = 0.005;
+/** Share of requests that find an accelerator free from which on waits for others' runs count in full. */
+const IDLE_FULL = 0.1;
 /** Scarcity in messages: 0 … 255. */
 export const SCARCITY_STEPS = 255;
 
@@ -34,6 +36,8 @@ export class Scarcity {
   #waiting = 1; // until something is known, as if accelerators were busy
   /** Wait for other models' runs, µs: the mean over all batches. */
   #blocked = 0;
+  /** Share of requests whose batches found one: 1 − waiting, but all at first, so that who begins may start early. */
+  #found = 1;
   #notedAt = -Infinity;
 
   /** Share of requests whose batches found no accelerator free at the start that they wanted: 0 … 1. */
@@ -41,9 +45,14 @@ export class Scarcity {
     return this.#waiting;
   }
 
-  /** Wait for other models' runs, µs: the mean over the batches that found no accelerator free. */
+  /**
+   * Wait for other models' runs, µs: the mean over the batches that found no accelerator free. It counts in part where
+   * less than a tenth of the requests find one: it then tells of a lack of accelerator time, which an earlier start
+   * doesn't mend.
+   */
   get blocked(): number {
-    return this.#blocked > 0 ? this.#blocked / this.#waiting : 0;
+    if (this.#blocked <= 0) return 0;
+    return (this.#blocked / this.#waiting) * Math.min(1, this.#found / IDLE_FULL);
   }
 
   /**
@@ -72,6 +81,7 @@ export class Scarcity {
     this.#share += part * (share - this.#share);
     this.#blocked += part * ((wait > 0 && !isOwnRun ? wait : 0) - this.#blocked);
     this.#waiting += part * ((wait > 0 ? 1 : 0) - this.#waiting);
+    if (part < 1) this.#found += part * ((wait > 0 ? 0 : 1) - this.#found); // one batch alone doesn't tell
   }
 }
 
