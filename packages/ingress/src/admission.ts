@@ -220,8 +220,8 @@ function leastAlone({ status, times }: CatalogModel, bucket: number, share: numb
 /** l(1) on the fastest type that serves the model: requests that only it can serve go there. */
 function fastestAlone({ byType, executorTypes, profiles }: ModelStatus, bucket: number): number {
   let least = Infinity;
-  for (const { type, profiles: own, unfit } of byType ?? [])
-    if (unfit !== true && executorTypes.includes(type)) least = Math.min(least, own[bucket]?.[0]?.latency ?? Infinity);
+  for (const { type, profiles: measured, live = measured, unfit } of byType ?? [])
+    if (unfit !== true && executorTypes.includes(type)) least = Math.min(least, live[bucket]?.[0]?.latency ?? Infinity);
   return least < Infinity ? least : (profiles[bucket]?.[0]?.latency ?? 0);
 }
 

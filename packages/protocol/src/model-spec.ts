@@ -194,6 +194,8 @@ export const isModelStatus = stored(
           ...{ type: schema.text(), profiles: pointsByBucket, means: pointsByBucket },
           /** Its accelerators get none of the model's batches. Default: false. */
           unfit: schema.optional(schema.flag),
+          /** Planning latencies by live runs, of a type that serves; absent: `profiles`, as measured at load. */
+          live: schema.optional(pointsByBucket),
         }),
         TYPES_MAX,
       ),

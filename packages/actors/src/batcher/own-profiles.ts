@@ -12,8 +12,8 @@ export function unfitOf(status: ModelStatus | undefined): UnfitTypes {
 
 /**
  * Latencies of threads on the accelerator that is granted, where the executor types that serve a model are unlike. The
- * pool's profile is the slowest of them, refined by live runs; a type's own is shorter in the same proportion as when
- * both were measured.
+ * pool's profile is the slowest of them as they run now, and a type's own is as much shorter as it runs faster: its own
+ * runs, unless the pool is planned with means, or the profiler's release publishes no types' runs.
  */
 export class OwnProfiles {
   readonly #byThread = new Map<ThreadId, ReadonlyMap<string, LatencyTable>>();
@@ -24,14 +24,14 @@ export class OwnProfiles {
     const serving = status?.byType?.filter(({ type }) => status.executorTypes.includes(type)) ?? [];
     if (serving.length < 2) return;
     const { batchSizeMax } = pool;
-    const seeds = serving.flatMap(({ type, profiles }) => {
-      const points = profiles[bucket] ?? [];
+    const measured = serving.flatMap(({ type, profiles, live = profiles }) => {
+      const points = live[bucket] ?? [];
       const table = points.length === 0 ? undefined : LatencyTable.fromPoints(points, { batchSizeMax });
       return table === undefined || table.batchSizeMax < batchSizeMax ? [] : [{ type, table }];
     });
     const slowest = (batchSize: number): number =>
-      Math.max(...seeds.map(({ table }): number => table.latency(batchSize)));
-    const own = seeds.map(({ type, table }): [string, LatencyTable] => {
+      Math.max(...measured.map(({ table }): number => table.latency(batchSize)));
+    const own = measured.map(({ type, table }): [string, LatencyTable] => {
       const points = pool.toPoints().map(({ batchSize, latency }) => {
         const shorter = (latency * table.latency(batchSize)) / slowest(batchSize);
         return { batchSize, latency: micros(Math.max(1, Math.ceil(shorter))) };

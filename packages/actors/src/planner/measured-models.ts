@@ -82,8 +82,8 @@ function pooledShares(
   return byBucket.flatMap((bucketShare, bucket) => {
     const profile = tableOf(status?.profiles[bucket] ?? spec.profile?.[bucket], spec.batchSizeMax);
     if (profile === undefined) return [];
-    const byType = status?.byType?.map(({ type, profiles, unfit = false }) => {
-      return [type, unfit ? undefined : tableOf(profiles[bucket], spec.batchSizeMax)] as const;
+    const byType = status?.byType?.map(({ type, profiles, live = profiles, unfit = false }) => {
+      return [type, unfit ? undefined : tableOf(live[bucket], spec.batchSizeMax)] as const;
     });
     return [{ share: rate * bucketShare, slo: spec.slo, profile, ...(byType && { byType: new Map(byType) }) }];
   });

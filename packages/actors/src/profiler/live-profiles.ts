@@ -42,7 +42,8 @@ interface Observed {
  *
  *   LP1. Each executor type has profiles of its own. What is published for plans is the pointwise slowest of the types
  *        that serve it now, since any of them may get the batch; types that can't meet its SLO get none of its batches
- *        (docs/algorithms.md, 0).
+ *        (docs/algorithms.md, 0). Beside it stands what each of them takes now (`live`), for the batch that one is
+ *        granted; what it was measured with stays, to bound that after a restart too.
  *   LP2. While none of the known types serves, nothing changes: executors that are away come back. Nor does a type that
  *        serves go until every executor has told its type: a profiler that has just started, and has heard fast ones
  *        alone, would have slow ones take batches that are planned for fast ones.
@@ -137,11 +138,14 @@ export class LiveProfiles {
     );
     const counted = known.length > 0 ? known.filter((_, i) => fit[i]) : [...this.#byType.values()];
     const buckets = Array.from({ length: this.#bucketCount }, (_, bucket) => bucket);
-    const profiles = buckets.map((bucket) => this.#planningPoints(counted, bucket, at));
-    const types = this.#types(counted, serving);
+    const planned = new Map(counted.map((one) => [one, planningOf(one, at, this.#room)]));
+    const profiles = buckets.map((bucket) => this.#slowest(counted, bucket, (one) => planned.get(one)![bucket]!));
+    const types = this.#types(planned, serving);
     const { executorTypes } = this.#published;
     if (!knowsAll && executorTypes.some((type) => !types.executorTypes.includes(type))) return undefined; // LP2
-    const hasMoved = profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? []));
+    const hasMoved =
+      profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? [])) ||
+      counted.some((one) => this.#hasMovedOn(one, planned.get(one)!));
     const isOther =
       String(types.executorTypes) !== String(this.#published.executorTypes) ||
       String(unfitIn(types)) !== String(unfitIn(this.#published));
@@ -168,16 +172,21 @@ export class LiveProfiles {
 
   /** Types are told apart once one was measured by itself. */
   #types(
-    counted: readonly Observed[],
+    planned: ReadonlyMap<Observed, readonly Latencies[]>,
     serving: ReadonlyMap<string, number>,
   ): Pick<ModelStatus, "executorTypes" | "byType"> {
     const { executorTypes, byType } = this.#published;
     if (byType === undefined && !this.#hasLearned) return { executorTypes };
     return {
-      executorTypes: counted.map(({ given }) => given.type).sort(),
+      executorTypes: [...planned.keys()].map(({ given }) => given.type).sort(),
       byType: [...this.#byType.values()].map((one) => {
         const { type, profiles, means } = one.given;
-        return { type, profiles, means, ...(this.#isUnfit(one, counted, serving) && { unfit: true }) };
+        const live = pointsOn(one, planned.get(one) ?? one.seeds);
+        const seeds = pointsOn(one, one.seeds).flat();
+        return {
+          ...{ type, profiles, means, ...(this.#isUnfit(one, planned, serving) && { unfit: true }) },
+          ...(live.flat().some(({ latency }, i) => latency !== seeds[i]!.latency) && { live }),
+        };
       }),
     };
   }
@@ -185,23 +194,22 @@ export class LiveProfiles {
   /**
    * A type that isn't there is unfit only if it can't meet the SLO: it may come back before this is looked at again.
    */
-  #isUnfit(one: Observed, counted: readonly Observed[], serving: ReadonlyMap<string, number>): boolean {
+  #isUnfit(one: Observed, counted: ReadonlyMap<Observed, unknown>, serving: ReadonlyMap<string, number>): boolean {
     const { type, profiles } = one.given;
-    if (serving.has(type)) return !counted.includes(one);
+    if (serving.has(type)) return !counted.has(one);
     return offeredType(this.spec, profiles, 1, this.#options.overhead).tightness > 1;
   }
 
-  /**
-   * Latencies to plan with, bounded so that slow runs for a while don't make a servable model infeasible: requests
-   * refused as infeasible would never be measured again.
-   */
-  #planningPoints(counted: readonly Observed[], bucket: number, at: Instant): ProfilePoints {
-    const room = Math.round(INFLATION_SHARE_MAX * this.spec.slo);
-    return this.#slowest(counted, bucket, ({ seeds, observers }) => {
-      const table = observers[bucket]!.planning(at);
-      const { batchSizeMax } = table;
-      return { batchSizeMax, latency: (b) => Math.min(table.latency(b), seeds[bucket]!.latency(b) + room) };
-    });
+  get #room(): number {
+    return Math.round(INFLATION_SHARE_MAX * this.spec.slo);
+  }
+
+  /** Whether a type that is told apart takes other times now than was published of it. */
+  #hasMovedOn(one: Observed, planned: readonly Latencies[]): boolean {
+    const { byType } = this.#published;
+    if (byType === undefined) return false;
+    const before = byType.find(({ type }) => type === one.given.type)?.live ?? pointsOn(one, one.seeds);
+    return pointsOn(one, planned).some((points, bucket) => this.#moved(points, before[bucket] ?? []));
   }
 
   /** Points of the slowest type, at the sizes that a profile of this bucket has: nothing is known beyond. */
@@ -227,6 +235,28 @@ export class LiveProfiles {
 interface Latencies {
   readonly batchSizeMax: number;
   latency(batchSize: number): number;
+}
+
+/**
+ * Latencies to plan with by bucket, bounded so that slow runs for a while don't make a servable model infeasible:
+ * requests refused as infeasible would never be measured again.
+ *
+ * @param room - what runs may add to those of the seed
+ */
+function planningOf({ seeds, observers }: Observed, at: Instant, room: number): Latencies[] {
+  return observers.map((observer, bucket) => {
+    const table = observer.planning(at);
+    const { batchSizeMax } = table;
+    return { batchSizeMax, latency: (b) => Math.min(table.latency(b), seeds[bucket]!.latency(b) + room) };
+  });
+}
+
+/** Points by bucket at the sizes that a type was measured at, none beyond the model's largest batch. */
+function pointsOn({ given }: Observed, byBucket: readonly Latencies[]): ProfilePoints[] {
+  return byBucket.map((latencies, bucket) => {
+    const sizes = given.profiles[bucket]!.map(({ batchSize }) => Math.min(batchSize, latencies.batchSizeMax));
+    return [...new Set(sizes)].map((batchSize) => ({ batchSize, latency: micros(latencies.latency(batchSize)) }));
+  });
 }
 
 type Measured = Pick<ProfileMeasured, "type" | "bucket" | "samples" | "failure">;
