@@ -109,3 +109,49 @@ test("a model is ready once slow accelerators are measured too, also beside as m
   expect(ready[0]!.profiles[0]![0]).toEqual({ batchSize: 1, latency: millis(20) });
   expect(ready[0]!.byType!.map(({ type }) => type).sort()).toEqual(["fast", "slow"]);
 });
+
+/** Requests to a model on two fast accelerators and two slow ones, which take `drift` times as long as they tell. */
+function servedWhile(drift: number, asks: { rate: number; sloMs: number }): { late: number; refused: number } {
+  const cluster: VirtualCluster = new VirtualCluster({
+    ...{ seed: 1, gpus: 4, executors: 2, batchers: 1 },
+    wrapEngine: (engine: Engine, gpu: number): Engine => {
+      const isSlow = gpu >= 2;
+      return {
+        type: isSlow ? "slow" : "fast",
+        latencyOf: (_, __, batchSize) => millis((isSlow ? 4 : 1) * (4 + batchSize)),
+        load: (model, done) => engine.load(model, done),
+        unload: (name, done) => engine.unload(name, done),
+        stop: (done) => engine.stop(done),
+        run: (batch, done) =>
+          engine.run(batch, (outcome) => {
+            if (!isSlow || outcome.kind === "failed") return done(outcome);
+            const run = micros(Math.round(4 * drift * outcome.run));
+            cluster.later(micros(run - outcome.run), () => done({ ...outcome, run }));
+          }),
+      };
+    },
+  });
+  cluster.addModel({ ...PATIENT, isUnmeasured: true });
+  cluster.run(seconds(2));
+  // Every size runs often enough to be known.
+  cluster.load("patient", { rate: 900, duration: seconds(6), sloMs: 120 });
+  const asked = cluster.load("patient", { ...asks, duration: seconds(4) });
+  cluster.run(seconds(1));
+  const answers = asked.flatMap(({ deadline, outcomes }) => outcomes.map((one) => ({ ...one, deadline })));
+  expect(answers.length).toBe(asked.length);
+  return {
+    late: answers.filter(({ status, at, deadline }) => status === "ok" && at > deadline).length,
+    refused: answers.filter(({ status }) => status !== "ok").length,
+  };
+}
+
+test.each([0.8, 1.2])(
+  "requests that only the fast type can serve fare the same while the slow one takes %d times as long",
+  (drift) => {
+    // planned as much shorter or longer as the slow type, 21 were late and 54 refused, or 133 refused
+    const asks = { rate: 1_000, sloMs: 20 };
+    const undrifted = servedWhile(1, asks);
+    expect(undrifted).toEqual({ late: 0, refused: 21 });
+    expect(servedWhile(drift, asks)).toEqual(undrifted);
+  },
+);

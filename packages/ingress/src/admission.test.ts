@@ -65,6 +65,9 @@ test("where types are unlike, the fastest that serves counts, and none that has 
   const byType = [slow, fast];
   expect(refusalOf("static", 40, { byType, executorTypes: ["slow", "fast"] })).toEqual([undefined, 0]);
   expect(refusalOf("static", 40, { byType, executorTypes: ["slow"] })).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 100.5]);
+  const now = { ...fast, live: [[{ batchSize: 1, latency: millis(50) }]] };
+  const drifted = { byType: [slow, now], executorTypes: ["slow", "fast"] };
+  expect(refusalOf("static", 40, drifted)).toEqual(["TUTTI_DEADLINE_INFEASIBLE", 50.5]);
 });
 
 const SECRET = "s3cret";

@@ -62,6 +62,11 @@ test("a status is accepted as the profiler writes it, and in no other form (T8)"
     means: [],
   };
   expect(isModelStatus(status)).toBe(true);
+  const typed = { type: "cpu", profiles: status.profiles, means: [] };
+  for (const more of [{}, { unfit: true }, { live: status.profiles }, { live: [] }])
+    expect(isModelStatus({ ...status, byType: [{ ...typed, ...more }] }), JSON.stringify(more)).toBe(true);
+  for (const live of [null, {}, [[{ batchSize: 1, latency: -1 }]]])
+    expect(isModelStatus({ ...status, byType: [{ ...typed, live }] }), JSON.stringify(live)).toBe(false);
   for (const one of [
     ...[
       { state: "constructor" },

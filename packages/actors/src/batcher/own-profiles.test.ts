@@ -21,15 +21,44 @@ const find = (profiles: OwnProfiles, type: string | undefined): number[] | undef
     ?.toPoints()
     .map(({ latency }) => latency);
 
-test("a type's own latencies are as much shorter than the pool's as when both were measured", () => {
+test("where no type has live latencies a type's own are as much shorter than the pool's as when both were measured", () => {
   const profiles = new OwnProfiles();
-  // Live runs made the pool a tenth slower than the slowest was measured.
+  // An earlier release's profiler says only of the pool that it runs a tenth slower than the slowest was measured.
   profiles.note(thread, 0, status(["fast", "slow"], { fast: [1_000, 4_000], slow: [4_000, 8_000] }), pool);
   expect(find(profiles, "fast")).toEqual([1_100, 4_400]);
   expect(find(profiles, "slow")).toEqual([4_400, 8_800]);
   expect([find(profiles, "other"), find(profiles, undefined)]).toEqual([undefined, undefined]);
   profiles.forget(thread);
   expect(find(profiles, "fast")).toBeUndefined();
+});
+
+test("a type plans with its live latencies, up to the pool's, and without them with those it was measured with", () => {
+  const profiles = new OwnProfiles();
+  const seeds = status(["fast", "slow"], { fast: [1_000, 4_000], slow: [4_000, 8_000] });
+  const note = (live: Record<string, number[]>, planned = pool): void => {
+    const byType = seeds.byType!.map((one) => {
+      const own = live[one.type];
+      return own === undefined ? one : { ...one, live: [points(...own)] };
+    });
+    profiles.note(thread, 0, { ...seeds, byType }, planned);
+  };
+  note({ slow: [4_400, 8_800] });
+  expect([find(profiles, "fast"), find(profiles, "slow")]).toEqual([
+    [1_000, 4_000],
+    [4_400, 8_800],
+  ]);
+  // the pool is as slow as the slowest for one request, and for two it is the other one
+  note({ fast: [2_000, 8_800], slow: [4_400, 8_000] });
+  expect([find(profiles, "fast"), find(profiles, "slow")]).toEqual([
+    [2_000, 8_800],
+    [4_400, 8_000],
+  ]);
+  // planned with means, which are shorter than any high quantile
+  note({ fast: [2_000, 4_400], slow: [4_400, 8_800] }, LatencyTable.fromPoints(points(2_200, 4_400)));
+  expect([find(profiles, "fast"), find(profiles, "slow")]).toEqual([
+    [1_000, 2_200],
+    [2_200, 4_400],
+  ]);
 });
 
 test("where one type serves, or none was measured by itself, batches are as planned", () => {
