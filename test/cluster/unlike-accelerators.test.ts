@@ -145,13 +145,10 @@ function servedWhile(drift: number, asks: { rate: number; sloMs: number }): { la
   };
 }
 
-test.each([0.8, 1.2])(
-  "requests that only the fast type can serve fare the same while the slow one takes %d times as long",
+test.each([0.8, 1, 1.2])(
+  "requests that only the fast type can serve fare the same while the slow one takes %d times as long as was measured",
   (drift) => {
     // planned as much shorter or longer as the slow type, 21 were late and 54 refused, or 133 refused
-    const asks = { rate: 1_000, sloMs: 20 };
-    const undrifted = servedWhile(1, asks);
-    expect(undrifted).toEqual({ late: 0, refused: 21 });
-    expect(servedWhile(drift, asks)).toEqual(undrifted);
+    expect(servedWhile(drift, { rate: 1_000, sloMs: 20 })).toEqual({ late: 0, refused: 21 });
   },
 );
