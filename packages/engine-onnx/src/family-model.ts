@@ -23,6 +23,7 @@ import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textO
 import { paddingDifference } from "./padding-check.ts";
 import { type SessionSettings, differenceMax } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
+import { rowInfluence } from "./row-check.ts";
 import { cutBack, filledUp } from "./run-sizes.ts";
 import { Sessions } from "./sessions.ts";
 import { batchProblem, outputsProblem } from "./signature.ts";
@@ -61,8 +62,8 @@ export class FamilyModel {
   }
 
   /**
-   * Checks the file, makes a session of each part, looks whether padding changes results. On another provider than the
-   * CPU it compares outputs with the CPU's.
+   * Checks the file, makes a session of each part, looks whether padding or other rows change results. On another
+   * provider than the CPU it compares outputs with the CPU's.
    * @throws {LoadRefusal}
    */
   static async load(options: {
@@ -75,8 +76,11 @@ export class FamilyModel {
     if (spec.family?.prefix === undefined) throw new LoadRefusal("the spec of a family says nothing of its prefix");
     const model = await FamilyModel.#create(spec, bytes, settings);
     try {
-      await model.#checkPadding();
+      await model.#checkVariants(paddingDifference);
+      // Before rows are compared: what a provider computes wrongly isn't the model's fault.
       if (settings.provider !== "cpu") await model.#compareWithCpu(bytes, settings);
+      const tried = { bytes, provider: settings.provider, among: spec.family.variants.length };
+      await model.#checkVariants((view, run) => rowInfluence({ spec: view, ...tried }, run));
     } catch (error) {
       await model.release();
       throw error;
@@ -189,27 +193,29 @@ export class FamilyModel {
     for (const { row, reason } of failed) into.failedRows.push({ row: part.rows[row]!, reason });
   }
 
-  /** Each variant by itself: the part that padding changes may be its own. */
-  async #checkPadding(): Promise<void> {
+  /** Each variant by itself: the part that padding or other rows change may be its own. */
+  async #checkVariants(problemOf: typeof paddingDifference): Promise<void> {
     for (const [index, { view }] of this.#variants.entries()) {
-      const problem = await paddingDifference(view, (inputs) => this.#outputsOfRow(index, inputs));
+      const problem = await problemOf(view, (inputs, rows) => this.#outputsOf(index, inputs, rows));
       if (problem !== undefined) throw new LoadRefusal(`${view.name}: ${problem}`);
     }
   }
 
-  /** Outputs of one row of a variant, whatever its shape. */
-  async #outputsOfRow(index: number, inputs: readonly Tensor[]): Promise<readonly Tensor[]> {
+  /** Outputs of rows of one variant, whatever their shape. */
+  async #outputsOf(index: number, inputs: readonly Tensor[], rows: number): Promise<readonly Tensor[]> {
     const given = new Map(
       fedInputs(this.#variants[index]!.view).map(({ name, dims }, i) => {
         return [name, { tensor: inputs[i]!, axis: dims.indexOf(BATCH_AXIS) }] as const;
       }),
     );
-    const cut = await this.#runPrefix(given, 1);
+    const cut = await this.#runPrefix(given, rows);
     const groups: RowGroup[] = [];
     const failedRows: { row: number; reason: string }[] = [];
-    await this.#runVariant(index, { rows: [0], own: [0], given, cut }, { groups, failedRows });
-    if (failedRows.length > 0) throw new Error(failedRows[0]!.reason);
-    return groups[0]!.outputs;
+    const own = rowsUpTo(rows);
+    await this.#runVariant(index, { rows: own, own, given, cut }, { groups, failedRows });
+    const [group] = groups;
+    if (group?.rows.length !== rows) throw new Error(failedRows[0]?.reason ?? "its rows can't share a run");
+    return group.outputs;
   }
 
   async #compareWithCpu(bytes: Uint8Array, settings: SessionSettings): Promise<void> {

@@ -8,22 +8,16 @@
 import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import type { LoadedModel } from "./loaded-model.ts";
+import { mayTakeLong } from "./may-take-long.ts";
 import type { SessionSettings } from "./provider.ts";
 import { type NoteOptions, NoteWriter } from "./run-note.ts";
 
 /** Larger files are loaded on the worker alone: making their session would block this thread. */
 const FILE_BYTES_MAX = 16_777_216;
-/** A node's `op_type` (field 4, four bytes) as it stands in the file, also within subgraphs and functions. */
-const LOOP = Buffer.from("\x22\x04Loop", "latin1");
 
-/**
- * Whether a trial can measure the model's run time. The iterations of a Loop may depend on a request, and a deadline
- * for runs announces long ones.
- */
-export function mayRunInline({ runDeadline }: ModelSpec, bytes: Uint8Array): boolean {
-  if (runDeadline !== undefined || bytes.byteLength > FILE_BYTES_MAX) return false;
-  return !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes(LOOP);
-}
+/** Whether a trial can measure the model's run time. */
+export const mayRunInline = (spec: ModelSpec, bytes: Uint8Array): boolean =>
+  bytes.byteLength <= FILE_BYTES_MAX && !mayTakeLong(spec, bytes);
 
 export class InlineModels {
   readonly #models = new Map<string, LoadedModel>();

@@ -15,6 +15,7 @@ import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textO
 import { paddingDifference } from "./padding-check.ts";
 import { type SessionSettings, differenceMax } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
+import { rowInfluence } from "./row-check.ts";
 import { cutBack, filledUp } from "./run-sizes.ts";
 import { Sessions } from "./sessions.ts";
 import { batchProblem, signatureProblem } from "./signature.ts";
@@ -46,8 +47,8 @@ export class LoadedModel {
 
   /**
    * Loads a model. Checks the file's sha256 (onnxruntime loads flipped bytes in the weights without an error) and that
-   * no tensor lies outside the file, makes the session, compares file and spec, looks whether padding changes results,
-   * and on another provider than the CPU compares outputs with the CPU's.
+   * no tensor lies outside the file, makes the session, compares file and spec, looks whether padding or other rows
+   * change results, and compares outputs of another provider with the CPU's.
    *
    * @throws {LoadRefusal}
    */
@@ -56,9 +57,13 @@ export class LoadedModel {
     checkSelfContained(bytes);
     const model = await LoadedModel.#create(spec, bytes, settings);
     try {
-      const problem = await paddingDifference(spec, (inputs, batchSize) => model.#outputsOf(inputs, batchSize));
-      if (problem !== undefined) throw new LoadRefusal(problem);
+      const run = (inputs: readonly Tensor[], rows: number): Promise<Tensor[]> => model.#outputsOf(inputs, rows);
+      const padding = await paddingDifference(spec, run);
+      if (padding !== undefined) throw new LoadRefusal(padding);
+      // Before rows are compared: what a provider computes wrongly isn't the model's fault.
       if (settings.provider !== "cpu") await model.#compareWithCpu(bytes, settings);
+      const influence = await rowInfluence({ spec, bytes, provider: settings.provider }, run);
+      if (influence !== undefined) throw new LoadRefusal(influence);
     } catch (error) {
       await model.release();
       throw error;

@@ -100,7 +100,7 @@ function filled(tensor: Tensor, dims: readonly number[], value: number): Tensor 
 }
 
 /** The beginning of a tensor along each axis. */
-function corner(tensor: Tensor, dims: readonly number[]): Tensor {
+export function corner(tensor: Tensor, dims: readonly number[]): Tensor {
   const data = new Uint8Array(elementCount(dims) * bytesOf(tensor.type));
   copyBox(tensor, { ...tensor, dims, data }, dims);
   return { ...tensor, dims, data };

@@ -1,0 +1,89 @@
+import type { ModelSpec, Tensor } from "@tutti/protocol";
+import { Prng } from "@tutti/units";
+import { expect, test, vi } from "vitest";
+import { rowInfluence } from "./row-check.ts";
+
+const WIDTH = 4;
+const specOf = (more: Partial<ModelSpec> = {}): ModelSpec =>
+  ({
+    ...{ name: "m", buckets: [{}], batchSizeMax: 4, axes: {} },
+    inputs: [{ name: "x", type: "FP32", dims: ["batch", WIDTH] }],
+    outputs: [{ name: "y", type: "FP32", dims: ["batch", WIDTH] }],
+    ...more,
+  }) as unknown as ModelSpec;
+
+type Compute = (x: Float32Array, rows: number, run: number) => Float32Array;
+
+/** Tries a model that computes this. @returns what is found, and the number of rows in each run */
+async function tried(compute: Compute, { spec = specOf(), file = "" } = {}) {
+  const runs: number[] = [];
+  const bytes = Buffer.from(file, "latin1");
+  const problem = await rowInfluence({ spec, bytes, provider: "cpu" }, async ([x], rows): Promise<Tensor[]> => {
+    runs.push(rows);
+    const given = new Float32Array(x!.data.buffer, x!.data.byteOffset, x!.data.byteLength / 4);
+    const values = compute(given, rows, runs.length);
+    return [{ name: "y", type: "FP32", dims: [rows, values.length / rows], data: new Uint8Array(values.buffer) }];
+  });
+  return { problem, runs };
+}
+
+/** Adds a share of the other row to each one. */
+const leaking =
+  (share: number): Compute =>
+  (x, rows) =>
+    x.map((value, i) => value + (rows === 2 ? share * x[(i + WIDTH) % x.length]! : 0));
+
+test("rows that don't influence each other cost three runs, and a model of one row at a time none", async () => {
+  const doubled: Compute = (x) => x.map((value) => 2 * value);
+  expect(await tried(doubled)).toEqual({ problem: undefined, runs: [1, 1, 2] });
+  expect(await tried(leaking(1), { spec: specOf({ batchSizeMax: 1 }) })).toEqual({ problem: undefined, runs: [] });
+});
+
+test("a thousandth of the largest value is rounding; more is named with the output and what to write", async () => {
+  expect((await tried(leaking(3e-4))).problem).toBeUndefined();
+  const { problem, runs } = await tried(leaking(0.5));
+  expect(problem).toMatch(/output 'y' of a row differs by 0\.\d+ of its largest value.*`max_batch_size: 1` in config/);
+  // Three pairs, and the first row of each again: a model that samples isn't refused.
+  expect(runs).toEqual([1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2, 1]);
+});
+
+test("half floats and quantized numbers in the file allow more rounding, not any difference", async () => {
+  const half = "\x0a\x02to\x18\x0a\xa0\x01\x02";
+  for (const [file, share] of [
+    [half, 0.005],
+    ["DynamicQuantizeLinear", 0.05],
+  ] as const) {
+    expect((await tried(leaking(share))).problem).toBeDefined();
+    expect((await tried(leaking(share), { file })).problem).toBeUndefined();
+    expect((await tried(leaking(0.9), { file })).problem).toBeDefined();
+  }
+});
+
+test("a difference in one pair of three is a near tie, which rounding swaps", async () => {
+  const first: Compute = (x, rows, run) => x.map((value) => (rows === 2 && run < 4 ? -value : value));
+  expect(await tried(first)).toEqual({ problem: undefined, runs: [1, 1, 2, 1, 1, 1, 2] });
+});
+
+test("a model that answers the same row in two ways isn't refused for it", async () => {
+  const prng = new Prng(7);
+  expect((await tried((x) => x.map((value) => value + prng.nextFloat()))).problem).toBeUndefined();
+});
+
+test("a model isn't tried whose runs may take long, nor further where one row does", async () => {
+  for (const given of [{ spec: specOf({ runDeadline: 1 } as Partial<ModelSpec>) }, { file: "\x22\x04Loop" }])
+    expect((await tried(leaking(1), given)).runs).toEqual([]);
+  const now = vi.spyOn(process.hrtime, "bigint").mockReturnValueOnce(0n).mockReturnValueOnce(501_000_000n);
+  expect((await tried(leaking(1))).runs).toEqual([1, 1]);
+  now.mockRestore();
+});
+
+test("what the longest row lengthens is judged by what is a row's own; folded rows are found by a run", async () => {
+  const longer: Compute = (x, rows) =>
+    rows === 1
+      ? x
+      : Float32Array.from({ length: 2 * (WIDTH + 1) }, (_, i) => x[Math.floor(i / 5) * WIDTH + (i % 5)] ?? 0);
+  expect((await tried(longer)).problem).toBeUndefined();
+  const spec = specOf();
+  const folded = async ([x]: readonly Tensor[]): Promise<Tensor[]> => [{ ...x!, name: "y", dims: [1, WIDTH] }];
+  expect(await rowInfluence({ spec, bytes: new Uint8Array(), provider: "cpu" }, folded)).toBeUndefined();
+});
