@@ -183,3 +183,24 @@ test("a family of models that see the padding is refused at load, and names the 
     });
   }
 });
+
+test("a family of which one model's rows influence each other is refused at load, and names it (T2)", async () => {
+  const { node, value, DataType, modelBytes } = onnxGraph;
+  const headed = (head: ReturnType<typeof node>): Uint8Array =>
+    modelBytes({
+      name: "headed",
+      inputs: [value("x", DataType.FLOAT, ["batch", 4, 4])],
+      outputs: [value("y", DataType.FLOAT, ["batch", 4])],
+      nodes: [node("Exp", ["x"], ["a"]), node("ReduceMean", ["a"], ["b"], { axes: [1n], keepdims: 0n }), head],
+    });
+  const heads = { relu: node("Relu", ["b"], ["y"]), shares: node("Softmax", ["b"], ["y"], { axis: 0n }) };
+  const members = Object.entries(heads).map(([name, head]) => memberOf(name, headed(head), { run_deadline: "5s" }));
+  const { model, bytes } = await makeFamily({ name: "headed", members });
+  await loaded(model, bytes); // with a deadline for runs, nothing is tried
+  const { runDeadline: _, ...tried } = model;
+  const { outcome } = await load(tried, bytes);
+  expect(outcome).toMatchObject({
+    kind: "failed",
+    reason: expect.stringMatching(/shares: rows of a batch influence each other: output 'y'/),
+  });
+});
