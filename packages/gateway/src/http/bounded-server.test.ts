@@ -93,3 +93,20 @@ test.each([
   expect(head).toContain(`HTTP/1.1 ${status} `);
   expect(JSON.parse(body)).toMatchObject({ error: expect.stringContaining(text), retryable: false });
 });
+
+test("an answer that has begun isn't gone on with by the refusal of what follows on its connection", async () => {
+  const port = await serving((response) => response.writeHead(200, { "content-length": 10 }).write("01234"));
+  const socket = await secure(port);
+  const parts: Buffer[] = [];
+  socket.on("data", (part: Buffer) => parts.push(part)).write(WHOLE);
+  await expect.poll(() => Buffer.concat(parts).toString()).toContain("01234");
+  socket.write("hello\r\n\r\n");
+  await once(socket, "close");
+  expect(Buffer.concat(parts).toString()).toMatch(/\r\n\r\n01234$/);
+});
+
+test("a client that doesn't shake hands is let go after five seconds", { timeout: 10_000 }, async () => {
+  const port = await serving((response) => void response.end("ok"));
+  const socket = await plain(port);
+  await once(socket, "close", { signal: AbortSignal.timeout(8_000) });
+});

@@ -37,15 +37,23 @@ export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOpt
     // idle ones end after IDLE_MS: node:http sets their time-out
     if (stateOf(latest.get(socket)) !== "waits") socket.destroy();
   });
-  server.on("clientError", refuseUnreadable);
+  server.on("clientError", (error, socket) => refuseUnreadable(error, socket, latest.get(socket as Socket)));
   // A failed accept, such as without a free file (EMFILE), costs its client the connection; all others go on.
   server.on("error", () => undefined);
   return server;
 }
 
-/** Answers a request that can't be read, as node:http alone does, but with a body that says why. */
-function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (!socket.writable || error.code === "ECONNRESET") return void socket.destroy();
+/**
+ * Answers a request that can't be read, as node:http alone does, but with a body that says why. An answer that has
+ * begun is cut off: the refusal would pass for the rest of it.
+ *
+ * @param latest - the answer to the request before
+ */
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, latest: ServerResponse | undefined): void {
+  const isAnswering = latest?.headersSent === true && !latest.writableFinished;
+  // Over TLS, what is written before the handshake ends waits for that.
+  const isShakingHands = error.code?.startsWith("ERR_TLS_") === true;
+  if (!socket.writable || isAnswering || isShakingHands || error.code === "ECONNRESET") return void socket.destroy();
   const [status, code, text] = REFUSALS.get(error.code ?? "") ?? [
     "400 Bad Request",
     "INVALID_INPUT",
