@@ -29,7 +29,7 @@ const ROOM = 32;
 
 export class DeadlineQueue<T extends Queued> {
   readonly capacity: number;
-  /** Entries from head to tail, each at its place modulo the ring's length. Head and tail only count up. */
+  /** Entries from head to tail, each at its place modulo the ring's length; a merge may move the head below 0. */
   #ring: (T | undefined)[] = new Array<T | undefined>(ROOM).fill(undefined);
   #mask = ROOM - 1;
   #head = 0;

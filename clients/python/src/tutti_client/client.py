@@ -151,7 +151,7 @@ async def connect(
         if re.search("authorization|authentication", str(error), re.IGNORECASE):
             text = f"{', '.join(urls)} does not accept the credentials of {name}: {error}"
             raise TuttiError.of("TUTTI_FORBIDDEN", text) from error
-        raise TuttiError.of("TUTTI_UNAVAILABLE", f"no NATS server answers at {servers}: {error!r}") from error
+        raise TuttiError.of("TUTTI_UNAVAILABLE", f"no NATS server answers at {', '.join(urls)}: {error!r}") from error
     await nats.subscribe(f"{tutti._prefix}*", cb=tutti._on_answer)
     return tutti
 
