@@ -5,7 +5,7 @@ import {
   HEADER,
   HEADER_BYTES_MAX,
   type ModelStatus,
-  NAME_LENGTH_MAX,
+  NAME_RULE,
   REQUEST_BYTES_MAX,
   SIZE_HINT_MAX,
   SLO_US_MAX,
@@ -38,7 +38,7 @@ export function readSubject(subject: string): { readonly target: string; readonl
 export function checkNames({ target, app }: { readonly target: string; readonly app: string }): void {
   const bad = !isModelName(target) ? target : !isName(app) ? app : undefined;
   if (bad === undefined) return;
-  const fault = `is no name of a model or an application: letters, digits, "-" and "_", at most ${NAME_LENGTH_MAX} of them (NAME_LENGTH_MAX)`;
+  const fault = `is no name of a model or an application: ${NAME_RULE} (NAME_LENGTH_MAX)`;
   throw new TermsError(`"${shown(bad)}" ${fault}`, `a name in the subject ${fault}`);
 }
 

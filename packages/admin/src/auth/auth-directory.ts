@@ -18,7 +18,7 @@ import {
   reloadNatsServer,
   usersOf,
 } from "@tutti/bus-nats";
-import { isName } from "@tutti/protocol";
+import { NAME_RULE, isName } from "@tutti/protocol";
 import { CommandError, usageError } from "../failure.ts";
 import { makeFolder } from "../make-folder.ts";
 import { API_KEYS_FILE } from "./api-keys.ts";
@@ -164,7 +164,7 @@ export class AuthDirectory {
   }
 
   async addApp(app: string, expiresInS: number | undefined): Promise<string> {
-    if (!isName(app)) throw usageError(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+    if (!isName(app)) throw usageError(`"${app}" is no name of an application: ${NAME_RULE}`);
     if (this.#state.users.some(({ name }) => name === `${APP}${app}`))
       throw new CommandError(`application ${app} has credentials already: \`tutti auth renew ${app}\` makes new ones`);
     return this.renew(app, expiresInS);

@@ -1,7 +1,7 @@
 /** The mix of a load: models, applications and weights, from `--mix` (text or a YAML file) or from a trace. */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { SLO_US_MAX, isName } from "@tutti/protocol";
+import { NAME_RULE, SLO_US_MAX, isName } from "@tutti/protocol";
 import type { TraceEntry } from "@tutti/simulator";
 import { type Micros, parseDuration } from "@tutti/units";
 import { CommandError, usageError } from "@tutti/admin";
@@ -101,7 +101,7 @@ class EntryReading {
   name(key: string): string | undefined {
     const value = this.#entry[key];
     if (typeof value === "string" && isName(value)) return value;
-    return this.#complain(key, 'a name: letters, digits, "-" and "_" only');
+    return this.#complain(key, `a name: ${NAME_RULE}`);
   }
   weight(): number {
     const value = this.#entry["weight"] ?? 1;

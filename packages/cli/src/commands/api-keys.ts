@@ -1,7 +1,7 @@
 /** `tutti auth key …` and `tutti auth quota`: API keys for gateways over HTTP or gRPC, and applications' quotas. */
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { isName } from "@tutti/protocol";
+import { NAME_RULE, isName } from "@tutti/protocol";
 import { parseBytes } from "@tutti/units";
 import {
   API_KEYS_FILE,
@@ -91,7 +91,7 @@ function writeKeys(dir: string, keys: ApiKeys): void {
 }
 
 function checkApp(app: string): void {
-  if (!isName(app)) throw usageError(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+  if (!isName(app)) throw usageError(`"${app}" is no name of an application: ${NAME_RULE}`);
 }
 
 function positive(flag: string, value: number, text: string): number {

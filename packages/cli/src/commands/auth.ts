@@ -2,7 +2,7 @@
 import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
-import { isName } from "@tutti/protocol";
+import { NAME_RULE, isName } from "@tutti/protocol";
 import { AuthDirectory, type ServerPlace, type TlsFiles, writePrivately } from "@tutti/admin/auth";
 import { CommandError, makeFolder, usageError } from "@tutti/admin";
 import { parsePort } from "@tutti/host";
@@ -36,7 +36,7 @@ const SECONDS: ReadonlyMap<string, number> = new Map(Object.entries({ d: 86_400,
 
 export async function init(options: AuthInitOptions): Promise<void> {
   for (const [flag, name] of [["--cluster", options.cluster], ...options.app.map((app) => ["--app", app])]) {
-    if (!isName(name ?? "")) throw usageError(`${flag} ${name}: letters, digits, "-" and "_" only`);
+    if (!isName(name ?? "")) throw usageError(`${flag} ${name}: ${NAME_RULE}`);
   }
   const servers = serversOf(options);
   const given = givenTls(options);
@@ -91,7 +91,7 @@ export async function certificate(
   name: string,
   options: AuthOptions & { readonly hosts: string; readonly days: string },
 ): Promise<void> {
-  if (!isName(name)) throw usageError(`"${name}" becomes a file's name: letters, digits, "-" and "_" only`);
+  if (!isName(name)) throw usageError(`"${name}" becomes a file's name: ${NAME_RULE}`);
   const { dir } = AuthDirectory.open(options.dir);
   if (!existsSync(join(dir, "tls", "ca-key.pem")))
     throw new CommandError(`${dir} has no authority of its own: \`tutti auth init --tls\` makes one`);

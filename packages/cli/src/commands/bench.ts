@@ -10,7 +10,7 @@ import {
   runTrial,
 } from "@tutti/bench";
 import { NodeClock } from "@tutti/node/clock";
-import { SLO_US_MAX, isName } from "@tutti/protocol";
+import { NAME_RULE, SLO_US_MAX, isName } from "@tutti/protocol";
 import { recordedRate } from "@tutti/simulator";
 import { type Micros, parseDuration, seconds } from "@tutti/units";
 import { type Destination, overHttp, overNats } from "../bench/bench-target.ts";
@@ -121,7 +121,7 @@ interface Load {
 
 async function loadOf(model: string | undefined, options: BenchCommandOptions): Promise<Load> {
   const { app, arrivals } = options;
-  if (!isName(app)) throw usageError(`--app ${app}: letters, digits, "-" and "_" only`);
+  if (!isName(app)) throw usageError(`--app ${app}: ${NAME_RULE}`);
   const common = {
     seed: whole("--seed", options.seed, { min: 0, max: 0xffff_ffff }),
     warmup: duration("--warmup", options.warmup, 0),

@@ -1,7 +1,7 @@
 import { type InferResult, TuttiClient, type TensorValue, tensorValue } from "@tutti/client";
 import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { initialState } from "@tutti/onnx-tools";
-import { type ErrorCode, type ModelSpec, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
+import { type ErrorCode, type ModelSpec, NAME_RULE, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
 import { CommandError, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { whole } from "@tutti/sim-report/scenarios";
@@ -26,7 +26,7 @@ const FORMS = ["binary", "json", "msgpack"] as const;
 export async function infer(model: string, options: InferCommandOptions): Promise<void> {
   const form = FORMS.find((candidate) => candidate === options.form);
   if (form === undefined) throw usageError(`--form ${options.form}: take one of ${FORMS.join(", ")}`);
-  if (!isName(options.app)) throw usageError(`--app ${options.app}: letters, digits, "-" and "_" only`);
+  if (!isName(options.app)) throw usageError(`--app ${options.app}: ${NAME_RULE}`);
   const size = options.size === undefined ? undefined : Number(options.size);
   if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
     throw usageError(`--size ${options.size}: a number above zero and up to ${SIZE_HINT_MAX}`);

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
-import { isName } from "@tutti/protocol";
+import { NAME_RULE, isName } from "@tutti/protocol";
 import { CommandError, EXIT, secondsOption, usageError } from "@tutti/admin";
 import { type Cluster, type ClusterOptions, connectionRefused, findCluster } from "@tutti/admin/cluster";
 import { Recorder, TraceWriter } from "@tutti/sim-report/record";
@@ -165,5 +165,5 @@ function modelsOf(text: string | undefined): string[] {
   const models = text === undefined ? [] : [...new Set(text.split(",").map((model) => model.trim()))];
   const bad = models.find((model) => !isName(model));
   if (bad === undefined) return models;
-  throw usageError(`--models: "${bad}" is no name of a model: letters, digits, "-" and "_" only`);
+  throw usageError(`--models: "${bad}" is no name of a model: ${NAME_RULE}`);
 }

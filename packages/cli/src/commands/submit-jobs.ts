@@ -3,7 +3,7 @@ import type { NatsConnection } from "@tutti/bus-nats";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { TuttiClient } from "@tutti/client";
 import { ModelRegistry, askedSpec } from "@tutti/client/registries";
-import { isModelName, isName, jobDeadline } from "@tutti/protocol";
+import { NAME_RULE, isModelName, isName, jobDeadline } from "@tutti/protocol";
 import { type JobFile, RESULT_FORMATS, type ResultFormat, jobFiles } from "../present/job-files.ts";
 import { JobProgress } from "../present/job-progress.ts";
 import { JobSubmission } from "../present/job-submission.ts";
@@ -24,8 +24,8 @@ const FAILURES_SHOWN = 10;
 /** `tutti jobs submit`: the files become jobs, and their results are written as they come. */
 export async function submitJobs(path: string, options: SubmitJobsOptions): Promise<void> {
   const { model, app, deadline } = options;
-  if (!isModelName(model)) throw usageError(`--model ${model}: letters, digits, "-" and "_" only`);
-  if (!isName(app)) throw usageError(`--app ${app}: letters, digits, "-" and "_" only`);
+  if (!isModelName(model)) throw usageError(`--model ${model}: ${NAME_RULE}`);
+  if (!isName(app)) throw usageError(`--app ${app}: ${NAME_RULE}`);
   if (deadline !== undefined) checkDeadline(deadline);
   formatOf(options);
   const files = await jobFiles(path, options.out);
