@@ -94,13 +94,19 @@ test.each([
   expect(JSON.parse(body)).toMatchObject({ error: expect.stringContaining(text), retryable: false });
 });
 
-test("an answer that has begun isn't gone on with by the refusal of what follows on its connection", async () => {
-  const port = await serving((response) => response.writeHead(200, { "content-length": 10 }).write("01234"));
+test.each([
+  ["it", "hello\r\n\r\n"],
+  ["a request that waits for its turn behind it", `${WHOLE}hello\r\n\r\n`],
+])("an answer that has begun isn't gone on with by the refusal of what follows %s", async (_, following) => {
+  let answers = 0;
+  const port = await serving((response) => {
+    if (answers++ === 0) response.writeHead(200, { "content-length": 10 }).write("01234");
+  });
   const socket = await secure(port);
   const parts: Buffer[] = [];
   socket.on("data", (part: Buffer) => parts.push(part)).write(WHOLE);
   await expect.poll(() => Buffer.concat(parts).toString()).toContain("01234");
-  socket.write("hello\r\n\r\n");
+  socket.write(following);
   await once(socket, "close");
   expect(Buffer.concat(parts).toString()).toMatch(/\r\n\r\n01234$/);
 });

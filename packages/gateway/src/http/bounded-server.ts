@@ -50,7 +50,8 @@ export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOpt
  * @param latest - the answer to the request before
  */
 function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, latest: ServerResponse | undefined): void {
-  const isAnswering = latest?.headersSent === true && !latest.writableFinished;
+  // Without a socket it waits for the one before it.
+  const isAnswering = latest?.writableFinished === false && (latest.headersSent || latest.socket === null);
   // Over TLS, what is written before the handshake ends waits for that.
   const isShakingHands = error.code?.startsWith("ERR_TLS_") === true;
   if (!socket.writable || isAnswering || isShakingHands || error.code === "ECONNRESET") return void socket.destroy();
