@@ -13,6 +13,8 @@
  *        arrived. One that has room nowhere else stays.
  *   MP6. A balancing move must not break a bound that was kept: the rate that a ranker decides for, and what the
  *        accelerators of a sub-cluster carry. A bound that is broken is restored whatever the tolerance, if it can be.
+ *   MP7. Where only executors that died could hold a sub-cluster's models, these go where living ones have room, and
+ *        the others stay as long as the executors are awaited: out of all sub-clusters they would be loaded later.
  */
 import { balance } from "./model-balance.ts";
 import { type DraftModel, type PlacementDraft, destinationOf } from "./placement-draft.ts";
@@ -28,8 +30,10 @@ export interface ModelPlaces {
 
 export function placeModelsOf(draft: PlacementDraft): ModelPlaces {
   const arrived = finishMoves(draft);
+  const stranded = takeStranded(draft);
   evict(draft);
-  const forced = placeHomeless(draft);
+  const forced = placeHomeless(draft, stranded);
+  putBack(draft, stranded);
   const { moves, waiting } = draft.problem.mayBalance ? balance(draft) : { moves: [], waiting: [] };
   return { moves: [...forced, ...moves], waiting, arrived, leftOut: leftOutOf(draft) };
 }
@@ -68,6 +72,43 @@ function finishMoves(draft: PlacementDraft): number[] {
   return arrived;
 }
 
+/** Sub-clusters whose models wait for executors that died, and the models; see MP7. */
+type Stranded = ReadonlyMap<string, readonly DraftModel[]>;
+
+/**
+ * Takes out the models that only executors which died could hold together, so that they find places elsewhere (MP7).
+ */
+function takeStranded(draft: PlacementDraft): Stranded {
+  const stranded = new Map<string, readonly DraftModel[]>();
+  if (draft.executors.length === 0 || draft.couldHold()) return stranded;
+  for (const subCluster of draft.problem.subClusters) {
+    if (!draft.hasModels(subCluster) || !draft.isAwaited(subCluster)) continue;
+    if (draft.executorsOf(subCluster).some((executor) => draft.holds(executor, subCluster))) continue;
+    stranded.set(
+      subCluster,
+      draft.models.filter(({ home }) => home === subCluster),
+    );
+  }
+  for (const entry of draft.models) {
+    const [home, next] = [entry.home, entry.next].map((at) => (stranded.has(at ?? "") ? undefined : at));
+    if (home !== entry.home || next !== entry.next) draft.set(entry, { home: home ?? next, next: home && next });
+  }
+  return stranded;
+}
+
+/** Models that no living executor can hold stay where theirs may be back soon (MP7). */
+function putBack(draft: PlacementDraft, stranded: Stranded): void {
+  for (const [home, models] of stranded)
+    for (const entry of models) {
+      const { name } = entry.model;
+      if (entry.home !== undefined) draft.explain(name, `leaves ${home}, whose accelerators are away`);
+      else {
+        draft.set(entry, { home, next: undefined });
+        draft.explain(name, `stays in ${home}, whose accelerators are away: no other can hold it`);
+      }
+    }
+}
+
 /**
  * Takes out models until executors can hold the rest. Models that are moving in give way before those that are there,
  * and models of lower rate before those of higher rate.
@@ -92,7 +133,7 @@ function evict(draft: PlacementDraft): void {
  * Places unassigned models (MP2). It tries the highest rates first and the largest models first, and takes the order
  * that leaves fewer out.
  */
-function placeHomeless(draft: PlacementDraft): ModelMove[] {
+function placeHomeless(draft: PlacementDraft, stranded: Stranded): ModelMove[] {
   const homeless = draft.models.filter((entry) => !draft.isOpen(destinationOf(entry)));
   if (homeless.length === 0 || draft.executors.length === 0) return [];
   const size = (a: DraftModel, b: DraftModel): number => b.model.memoryBytes - a.model.memoryBytes;
@@ -106,7 +147,7 @@ function placeHomeless(draft: PlacementDraft): ModelMove[] {
     const placed = new Map<DraftModel, string>();
     const moved = new Map<DraftModel, string | undefined>();
     for (const entry of order) {
-      const to = bestPlace(draft, entry);
+      const to = bestPlace(draft, entry, stranded);
       if (to === undefined || to === destinationOf(entry)) continue;
       placed.set(entry, to);
       moved.set(entry, entry.next);
@@ -139,8 +180,10 @@ function settle(draft: PlacementDraft, entry: DraftModel, to: string): ModelMove
 }
 
 /** A place in an open sub-cluster, or where none has room in one that is not to be used. */
-function bestPlace(draft: PlacementDraft, { model, home, next }: DraftModel): string | undefined {
+function bestPlace(draft: PlacementDraft, entry: DraftModel, stranded: Stranded): string | undefined {
+  const { model, home, next } = entry;
   const candidates = draft.problem.subClusters
+    .filter((to) => !stranded.has(to))
     .filter((to) => to === home || to === next || draft.couldHold({ subCluster: to, ...model }))
     .map((subCluster, order) => {
       const { rateThen, workThen, memory, modelsThen } = draft.of(subCluster);

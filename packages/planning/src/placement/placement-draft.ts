@@ -131,6 +131,12 @@ export class PlacementDraft {
     return this.lives(subCluster) && this.problem.closing?.has(subCluster) !== true;
   }
 
+  /** Whether some of its accelerators are away and may be back soon. */
+  isAwaited(subCluster: string): boolean {
+    const { before, awaited } = this.problem;
+    return before?.gpus.some((one) => one.subCluster === subCluster && awaited.has(one.gpu)) === true;
+  }
+
   of(subCluster: string): Readonly<Held> {
     return this.#held.get(subCluster) ?? NOTHING;
   }

@@ -216,6 +216,62 @@ test("an accelerator that is away for a moment keeps its place, and one that is 
   expect(plan.unused).toEqual([1]);
 });
 
+test("models that nobody living can hold stay where accelerators are awaited, and those that others can hold go there", () => {
+  const given = {
+    subClusters: ["main", "b"],
+    models: [1, 2, 3].map((number) => model(number, { rate: number, memoryBytes: number * GB })),
+    executors: [executor(0, { memoryBytesMax: 4 * GB, loaded: new Set([3]) })],
+    before: at([[1, "b"], [2, "b"], [3, "main"]], [[0, "main"], [1, "b"]]), // prettier-ignore
+    mayBalance: false,
+  };
+  const waiting = planPlacement(problem({ ...given, awaited: new Set([gpuId(1)]) }));
+  expect(homes(waiting)).toEqual({ 1: "main", 2: "b", 3: "main" });
+  expect([owners(waiting), waiting.leftOut]).toEqual([{ 0: "main", 1: "b" }, []]);
+  expect(waiting.reasons.map(({ about, text }) => `${about} ${text}`)).toContain(
+    "m2 stays in b, whose accelerators are away: no other can hold it",
+  );
+  const given2 = { ...given, before: waiting };
+  expect(homes(planPlacement(problem({ ...given2, awaited: new Set([gpuId(1)]) })))).toEqual(homes(waiting));
+  // An accelerator that stays away is given up, and model 2 with it.
+  const given3 = planPlacement(problem(given2));
+  expect([homes(given3), given3.leftOut.map(({ number }) => number)]).toEqual([{ 1: "main", 3: "main" }, [2]]);
+});
+
+test("a model that runs is not taken out for a larger one whose accelerators are awaited", () => {
+  const given = problem({
+    subClusters: ["main", "b"],
+    models: [model(1, { rate: 1, memoryBytes: 3 * GB }), model(2, { rate: 9, memoryBytes: 4 * GB })],
+    executors: [executor(0, { memoryBytesMax: 4 * GB, loaded: new Set([1]) }), executor(2, { memoryBytesMax: 2 * GB })],
+    before: at([[1, "main"], [2, "b"]], [[0, "main"], [1, "b"]]), // prettier-ignore
+    awaited: new Set([gpuId(1)]),
+  });
+  const plan = planPlacement(given);
+  expect([homes(plan), owners(plan)]).toEqual([{ 1: "main", 2: "b" }, { 0: "main", 1: "b" }]); // prettier-ignore
+});
+
+test("no model loses its place while accelerators are awaited, and those that live hold what they get", () => {
+  const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 5 });
+  const capacities = fc.array(fc.integer({ min: 4, max: 12 }), { minLength: 1, maxLength: 4 });
+  fc.assert(
+    fc.property(sizes, capacities, fc.integer({ min: 1, max: 15 }), fc.boolean(), (own, memory, gone, mayBalance) => {
+      const models = own.map((size, i) => model(i + 1, { rate: i, memoryBytes: size * GB }));
+      const executors = memory.map((size, i) => executor(i, { memoryBytesMax: size * GB }));
+      const given = { subClusters: ["main", "b"], models, mayBalance };
+      const before = planPlacement(problem({ ...given, executors }));
+      const living = executors.filter((_, i) => (gone & (2 ** i)) === 0);
+      const awaited = new Set(executors.flatMap(({ gpus }, i) => ((gone & (2 ** i)) === 0 ? [] : gpus)));
+      const plan = planPlacement(problem({ ...given, executors: living, before, awaited }));
+      for (const number of Object.keys(homes(before))) expect(homes(plan)).toHaveProperty(number);
+      for (const { gpus, memoryBytesMax } of living) {
+        const [at] = gpus.map((gpu) => owners(plan)[gpu]);
+        const there = plan.models.filter(({ subCluster, next }) => at !== undefined && [subCluster, next].includes(at));
+        expect(there.reduce((sum, { number }) => sum + own[number - 1]! * GB, 0)).toBeLessThanOrEqual(memoryBytesMax);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
 test("rates that drift apart move models, no more than the budget, and what doesn't pay for itself stays", () => {
   const models = [1, 2, 3, 4].map((number) => model(number, { rate: 100, work: 1, memoryBytes: GB }));
   const given = {
