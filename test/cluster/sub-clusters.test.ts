@@ -214,6 +214,18 @@ test("what does not fit into an accelerator's memory is not loaded, and the repo
   ]);
 });
 
+test("a model that did not fit before the first placement is tried again where that leaves it room, wherever it is placed", () => {
+  const stage = new Stage({ gpus: 2, memoryBytesMax: 100 * MB, models: LARGE });
+  stage.cluster.run(seconds(2));
+  const before = stage.cluster.ask("b");
+  stage.cluster.place({ a: "s1", b: "main" }, ["main", "s1"]);
+  stage.cluster.run(seconds(3));
+  const asked = stage.load(millis(200));
+  stage.cluster.run(millis(100));
+  expect(statuses([before])).toEqual(["TUTTI_NOT_READY"]);
+  expect(statuses(asked)).toEqual(["ok"]);
+});
+
 test("an accelerator that can't hold what it serves and what it will serve leaves first, unloads, loads, and joins the other", () => {
   const stage = new Stage({ gpus: 3, memoryBytesMax: 100 * MB, models: LARGE });
   const { cluster } = stage;

@@ -33,4 +33,9 @@ export class ModelExecutors {
   homeOf(modelNumber: number): string | undefined {
     return this.#placement.subClusterOf(modelNumber) ?? this.#placement.nextOf(modelNumber);
   }
+
+  /** The sub-cluster that a placement gives it: before the first one all models are to share whatever there is. */
+  placeOf(modelNumber: number): string | undefined {
+    return this.#placement.placement === undefined ? undefined : this.homeOf(modelNumber);
+  }
 }

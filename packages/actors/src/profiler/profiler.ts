@@ -203,7 +203,7 @@ class Profiler implements Actor {
       return;
     }
     if (status?.state === "refused" || status?.state === "failed") {
-      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#executors.homeOf(spec.number));
+      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#executors.placeOf(spec.number));
       return;
     }
     this.#failedIn.delete(spec.number);
@@ -227,7 +227,7 @@ class Profiler implements Actor {
   #retryPlaced(): void {
     for (const { spec, status } of this.#catalog.models()) {
       if (status?.state !== "failed") continue;
-      const [before, now] = [this.#failedIn.get(spec.number), this.#executors.homeOf(spec.number)];
+      const [before, now] = [this.#failedIn.get(spec.number), this.#executors.placeOf(spec.number)];
       this.#failedIn.set(spec.number, now);
       if (now !== undefined && now !== before && !this.#works.has(spec.name))
         this.#works.set(spec.name, new ModelWork(spec));
