@@ -232,6 +232,9 @@ export class Checkers implements Watcher {
   onRan(actor: Incarnation, gpu: number): void {
     this.fence.ran(actor, gpu, -1);
   }
+  onHeld(actor: Incarnation, gpu: number, bytes: number, most: number): void {
+    if (bytes > most) this.#report("RS4", `${actor.name} holds ${bytes} bytes on accelerator ${gpu}, and has ${most}`);
+  }
   onLogged(actor: Incarnation, level: string, fields: unknown, text: string | undefined): void {
     this.story.tell(this.#now(), actor.name, `${level}: ${text}`, fields);
     if (level === "error" && !this.#expected.has(text))

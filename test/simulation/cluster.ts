@@ -108,7 +108,9 @@ export class Cluster extends ActorCluster {
       const measured = this.#plan.slow === undefined ? { ...unmeasured, profile: profile! } : unmeasured;
       const scaleToZero = this.#plan.planned?.scaleToZero[number - 1];
       const parking = scaleToZero !== undefined && { scaleToZero };
-      const spec = withVariants({ ...measured, version, runDeadline, ...parking }, loaded);
+      const { memory } = this.#plan;
+      const bounded = memory !== undefined && { memory: memory.models[number - 1]! };
+      const spec = withVariants({ ...measured, version, runDeadline, ...parking, ...bounded }, loaded);
       this.store.put(BUCKET.models, name, toJson(spec), () => undefined);
     }
   }

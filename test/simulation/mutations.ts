@@ -244,4 +244,11 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: `return false;`,
     from: 3_000_072,
   },
+  {
+    name: "a model loads while one that leaves is still there",
+    file: "executor/src/model-residency.ts",
+    find: `{ max: memoryBytesMax, leaving }`,
+    replace: `{ max: memoryBytesMax, leaving: 0 }`,
+    from: 3_100_005,
+  },
 ];

@@ -19,8 +19,14 @@ const FACTOR = { least: 1.2, most: 2 } as const;
 export function withParts(plan: Plan): Plan {
   const { seed, calm, struck, placings, hasFamily, slow, grouping, durationUs } = plan;
   const own = grouping.processes.find(({ slots }) => slots.length === 1 && slots[0] === WHOLE);
-  // A placement by hand has no place for halves; a family's and another type's latencies are told in their own ways.
-  const isFit = placings === undefined && hasFamily !== true && slow === undefined && own !== undefined;
+  // Halves and the whole one share memory that each would take for its own. A placement by hand has no place for
+  // halves; a family's and another type's latencies are told in their own ways.
+  const isFit =
+    placings === undefined &&
+    plan.memory === undefined &&
+    hasFamily !== true &&
+    slow === undefined &&
+    own !== undefined;
   const prng = new Prng(seed * 5_501 + 59);
   if (seed < LATER_SEEDS || calm || struck || !isFit || prng.nextFloat() >= SHARE) return plan;
   const processes = HALVES.map((name) => ({ name, host: own.host, slots: [name] }));

@@ -42,11 +42,15 @@ export class PlacementChecker {
   }
   #last: Placement | undefined;
 
-  #follows(before: Placement, { epoch, madeAt, models, parked = [] }: Placement): void {
+  #follows(before: Placement, { epoch, madeAt, models, gpus, parked = [] }: Placement): void {
     if (epoch <= before.epoch) this.#report("PN1", `placement ${epoch} is written over ${before.epoch}`);
+    // Accelerators that were away for an epoch lose their places, and perhaps no others hold their models.
+    const placed = new Set(gpus.map(({ gpu }) => gpu));
+    const givesUp = (subCluster: string): boolean =>
+      before.gpus.some((one) => one.subCluster === subCluster && !placed.has(one.gpu));
     const served = new Set(models.map(({ number }) => number));
-    for (const { number } of before.models) {
-      if (served.has(number)) continue;
+    for (const { number, subCluster } of before.models) {
+      if (served.has(number) || givesUp(subCluster)) continue;
       const mark = before.parked?.find((one) => one.number === number);
       if (mark === undefined || !parked.some((one) => one.number === number))
         this.#report("PL6", `placement ${epoch} takes model ${number} from all, which was not about to be parked`);

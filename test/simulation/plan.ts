@@ -3,6 +3,7 @@ import { FAST_TIMEOUTS, type Timeouts } from "../fixtures/actor-cluster/timeouts
 import { type Grouping, apart, groupingOf } from "./groupings.ts";
 import { type Placing, type Placings, hasTwoSubClusters, placingsOf } from "./placements.ts";
 import { withParts } from "./parts.ts";
+import { type MemoryPlan, withMemory } from "./memory.ts";
 import { type Pipelined, withPipeline } from "./pipelines.ts";
 import { type Planned, withPlanner } from "./planners.ts";
 import { withFamily } from "./families.ts";
@@ -105,6 +106,8 @@ export interface Plan {
   readonly placings?: Placings;
   /** Undefined: no planner runs. */
   readonly planned?: Planned;
+  /** Undefined: accelerators hold whatever there is. */
+  readonly memory?: MemoryPlan;
   /** Whether an executor is replaced by two halves, and back. */
   readonly hasParts?: boolean;
   /** Undefined: there is no pipeline. */
@@ -149,7 +152,7 @@ const undisturbed = (): LinkFaults => CLEAN;
 
 /** Swarm testing: each seed has its own few kinds of fault, so that none hides another. */
 export function planOf(seed: number): Plan {
-  const timed = withProductionTimeouts(withRollout(withGrouping(withPlanner(ungrouped(seed)))));
+  const timed = withProductionTimeouts(withRollout(withGrouping(withMemory(withPlanner(ungrouped(seed))))));
   return withPipeline(withParts(withUnlikeExecutors(withKinds(withFamily(timed)))));
 }
 

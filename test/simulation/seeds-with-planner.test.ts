@@ -19,3 +19,10 @@ test.each([
 ])("slow accelerators get batches by their own latencies though %s", (_, seed) => {
   expect(runTrial(seed).violation).toBeUndefined();
 });
+
+test.each([
+  ["models whose executor is awaited keep their places", 3_100_085],
+  ["a model that had no room is served once models are divided", 3_100_113],
+])("where memory divides the models, %s", (_, seed) => {
+  expect(runTrial(seed).violation).toBeUndefined();
+});

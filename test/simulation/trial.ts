@@ -62,7 +62,7 @@ export function runTrial(seed: number, story: "told" | "silent" = "silent", plan
  */
 const STRUCK_SLO_US = 150_000;
 const TAKEN_OVER_US = 100_000;
-/** Time by which a probe of a dead executor goes unanswered, and the batchers have heard of its death. */
+/** Time by which a probe of a dead executor or batcher goes unanswered, and who would answer has heard of its death. */
 const NOTICED_US = 25_000;
 
 class Trial {
@@ -250,7 +250,7 @@ class Trial {
       strikes.every((struckAt) => at < struckAt - STRUCK_SLO_US || at > struckAt + TAKEN_OVER_US);
     // A request on its way to an ingress that died is lost with it, though the ingress never had it.
     const deathsOf = (role: string): number[] => strikes.filter((_, i) => this.#kills(actions[i]!, role));
-    const [ingressDeaths, executorDeaths] = [deathsOf("ingress"), deathsOf("executor")];
+    const [ingressDeaths, holderDeaths] = [deathsOf("ingress"), [...deathsOf("executor"), ...deathsOf("batcher")]];
     const diedUnderWay = ({ at, acceptedBy }: Asked): boolean =>
       acceptedBy === undefined && ingressDeaths.some((diedAt) => diedAt >= at && diedAt <= at + this.#plan.hopUs);
     const asked = this.#cluster.asked.filter(
@@ -259,9 +259,9 @@ class Trial {
     const refused = asked.filter((one) => isSteady(one) && !isOk(one));
     if (refused.length > 0)
       this.#checkers.fail("T1", `${refused.length} refused when all was taken over: ${summary(refused)}`);
-    // A request at an executor that is due before anybody can know of the executor's death waits for the timer.
+    // A request at an executor or a batcher that is due before anybody can know of its death waits for the timer.
     const isDueUnnoticed = ({ at, slo }: Asked): boolean =>
-      executorDeaths.some((diedAt) => diedAt <= at + slo && at + slo <= diedAt + NOTICED_US);
+      holderDeaths.some((diedAt) => diedAt <= at + slo && at + slo <= diedAt + NOTICED_US);
     const undecided = asked.filter((one) => !isDecided(one) && !isDueUnnoticed(one));
     if (undecided.length > 0)
       this.#checkers.fail("T1", `deaths left ${undecided.length} requests undecided: ${summary(undecided)}`);

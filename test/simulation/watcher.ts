@@ -32,5 +32,7 @@ export interface Watcher extends Required<ProcessWatcher> {
   onOutcome(asked: Asked, outcome: Outcome): void;
   onRun(actor: Incarnation, gpu: number, batchSize: number): void;
   onRan(actor: Incarnation, gpu: number): void;
+  /** An accelerator holds so many bytes of models, copies that are under way included. */
+  onHeld(actor: Incarnation, gpu: number, bytes: number, most: number): void;
   onLogged(actor: Incarnation, level: string, fields: unknown, text: string | undefined): void;
 }
