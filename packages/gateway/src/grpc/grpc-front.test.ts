@@ -282,6 +282,27 @@ test("every datatype is read from its typed contents; what a type can't hold, or
   expect(() => tensorsOfRequest(request({ shape: ["-1"] }))).toThrow("shape");
 });
 
+test("contents in two places, or in the field of another datatype, are refused by the names of the fields", () => {
+  const floats = contents("fp32_contents", [1, 2]);
+  const cases: readonly (readonly [object, Uint8Array[], string])[] = [
+    [{ contents: floats }, [new Uint8Array(8)], 'input "x" has both fp32_contents and raw_input_contents: send one'],
+    [{ contents: { ...floats, int_contents: [1] } }, [], 'input "x" has both int_contents and fp32_contents: send one'],
+    [
+      { datatype: "INT64", contents: contents("int_contents", [1, 2]) },
+      [],
+      "its elements are in int_contents, those of INT64 are read from int64_contents",
+    ],
+    [
+      { datatype: "BYTES", contents: floats },
+      [],
+      "its elements are in fp32_contents, those of BYTES are read from bytes_contents",
+    ],
+  ];
+  for (const [input, raw, text] of cases) expect(() => tensorsOfRequest(request(input, raw)), text).toThrow(text);
+  // Some clients send an empty message of contents beside raw ones.
+  expect(tensorsOfRequest(request({ contents: contents("fp32_contents", []) }, [new Uint8Array(8)]))).toHaveLength(1);
+});
+
 test("inputs in shared memory have no contents, and those beside them keep theirs", () => {
   const text = (value: string) => ({ parameter_choice: "string_param", string_param: value });
   const count = (value: string) => ({ parameter_choice: "int64_param", int64_param: value });

@@ -78,6 +78,8 @@ const CONTENTS: Readonly<Partial<Record<GivenType, keyof WireContents>>> = {
   FP64: "fp64_contents",
 };
 
+const CONTENTS_FIELDS = [...new Set(Object.values(CONTENTS)), "bytes_contents"] as const;
+
 /** @throws {TuttiError} INVALID_INPUT naming the tensor and the problem */
 export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferRequest): GivenTensor[] {
   if (inputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are taken (TENSORS_MAX)`);
@@ -96,7 +98,13 @@ export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferR
     const dims = readDims(name, shape.map(Number));
     const slice = slices[i];
     if (slice !== undefined) return inSharedMemory({ name, type, dims, slice }, contents);
-    const data = raw.length > 0 ? rawData(name, type, dims, raw[nextRaw++]!) : typedData(name, type, dims, contents);
+    const field = filledField(name, contents);
+    if (raw.length > 0 && field !== undefined)
+      throw invalid(`input "${name}" has both ${field} and raw_input_contents: send one of them`);
+    const data =
+      raw.length > 0
+        ? rawData(name, type, dims, raw[nextRaw++]!)
+        : typedData({ name, type, dims, filled: field }, contents);
     return { name, type, dims, data };
   });
 }
@@ -127,11 +135,24 @@ function rawData(name: string, type: GivenType, dims: readonly number[], data: U
   );
 }
 
-function typedData(name: string, type: GivenType, dims: readonly number[], contents: WireContents | null): Uint8Array {
-  if (type === "BYTES") return packedContents(name, dims, contents?.bytes_contents ?? []);
-  const field = CONTENTS[type];
+/** Field of the contents that has elements. @throws {TuttiError} INVALID_INPUT where several have */
+function filledField(name: string, contents: WireContents | null): keyof WireContents | undefined {
+  const filled = CONTENTS_FIELDS.filter((field) => (contents?.[field].length ?? 0) > 0);
+  if (filled.length > 1) throw invalid(`input "${name}" has both ${filled.join(" and ")}: send one of them`);
+  return filled[0];
+}
+
+interface TypedTensor extends Omit<GivenTensor, "data" | "slice"> {
+  readonly filled: keyof WireContents | undefined;
+}
+
+function typedData({ name, type, dims, filled }: TypedTensor, contents: WireContents | null): Uint8Array {
+  const field = type === "BYTES" ? "bytes_contents" : CONTENTS[type];
   if (type === "BF16" || field === undefined)
     throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
+  if (filled !== undefined && filled !== field)
+    throw invalid(`input "${name}": its elements are in ${filled}, those of ${type} are read from ${field}`);
+  if (type === "BYTES") return packedContents(name, dims, contents?.bytes_contents ?? []);
   return bytesFromValues(name, type, dims, contents?.[field] ?? []);
 }
 
