@@ -26,9 +26,9 @@ const NON_FINITE: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * The raw little-endian bytes of `dims` elements. `data` is flat or nested in any way, row-major. Integers of 64 bits
- * may be strings; floats may be "NaN", "Infinity" or "-Infinity". A number that is infinite was too large for a double,
- * such as 1e400, and is refused.
+ * The raw little-endian bytes of `dims` elements. `data` is row-major, and flat or nested in lists of one length at
+ * each depth. Integers of 64 bits may be strings; floats may be "NaN", "Infinity" or "-Infinity". A number that is
+ * infinite was too large for a double, such as 1e400, and is refused.
  * @throws {TuttiError} INVALID_INPUT naming the tensor and the first element that doesn't fit
  */
 export function bytesFromJson(
@@ -58,20 +58,55 @@ function bytesOfElements(
   const { name, type } = wanted;
   const count = elementCount(dims);
   // Count before the allocation: otherwise a shape of a few bytes could make it as large as it likes.
-  const given = countOf(data, 0);
+  const sizes = nestedSizes(name, data);
+  const given = elementCount(sizes);
   if (given !== count)
     throw invalid(`tensor "${name}": shape [${dims.join(", ")}] has ${count} elements, data has ${given}`);
   const bytes = new Uint8Array(count * bytesOf(type));
   if (type === "FP32" && IS_LITTLE_ENDIAN && putPlainFloats(new Float32Array(bytes.buffer), data)) return bytes;
-  putAll({ ...wanted, view: new DataView(bytes.buffer), at: 0 }, data);
+  putAll({ ...wanted, view: new DataView(bytes.buffer), at: 0 }, data, sizes.length);
   return bytes;
 }
 
-function countOf(data: readonly unknown[], depth: number): number {
-  if (depth > RANK_MAX) throw invalid(`data is nested more than ${RANK_MAX} deep`);
-  let count = 0;
-  for (const element of data) count += Array.isArray(element) ? countOf(element, depth + 1) : 1;
-  return count;
+/**
+ * Lengths of the lists by depth. Ragged lists are refused: elements that one row lacks would be taken from the next.
+ * Lists among the innermost elements are left for `put` to refuse.
+ */
+function nestedSizes(name: string, data: readonly unknown[]): readonly number[] {
+  const sizes: number[] = [];
+  for (let first: unknown = data; Array.isArray(first); first = first[0]) {
+    if (sizes.length > RANK_MAX) throw invalid(`data is nested more than ${RANK_MAX} deep`);
+    sizes.push(first.length);
+  }
+  checkNesting({ name, sizes, at: [] }, data, 0);
+  return sizes;
+}
+
+interface Nesting {
+  readonly name: string;
+  /** Lengths of the lists by depth, as the first of each depth has them. */
+  readonly sizes: readonly number[];
+  /** Place of the list that is checked. */
+  readonly at: number[];
+}
+
+function checkNesting(nesting: Nesting, data: readonly unknown[], depth: number): void {
+  const length = nesting.sizes[depth + 1];
+  if (length === undefined) return;
+  for (let i = 0; i < data.length; i++) {
+    const list = data[i];
+    nesting.at[depth] = i;
+    if (!Array.isArray(list) || list.length !== length) throw ragged(nesting, list, depth);
+    checkNesting(nesting, list, depth + 1);
+  }
+}
+
+function ragged({ name, sizes, at }: Nesting, found: unknown, depth: number): TuttiError {
+  const placeOf = (indices: readonly number[]): string => `data${indices.map((i) => `[${i}]`).join("")}`;
+  const place = placeOf(at.slice(0, depth + 1));
+  const has = Array.isArray(found) ? `has ${found.length}` : "is no list";
+  const first = `${placeOf(Array<number>(depth + 1).fill(0))} has ${sizes[depth + 1]!}`;
+  return invalid(`tensor "${name}": the lists in data are ragged: ${place} ${has}, ${first}`);
 }
 
 const IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
@@ -100,11 +135,9 @@ interface Sink {
   at: number;
 }
 
-function putAll(sink: Sink, data: readonly unknown[]): void {
-  for (const element of data) {
-    if (Array.isArray(element)) putAll(sink, element);
-    else put(sink, element);
-  }
+function putAll(sink: Sink, data: readonly unknown[], depth: number): void {
+  if (depth > 1) for (const list of data as readonly (readonly unknown[])[]) putAll(sink, list, depth - 1);
+  else for (const element of data) put(sink, element);
 }
 
 function put(sink: Sink, element: unknown): void {
@@ -174,7 +207,11 @@ function wide(sink: Sink, element: unknown, min: bigint, max: bigint): bigint {
 
 function refusal(sink: Sink, element: unknown): TuttiError {
   const isNumber = typeof element === "bigint" || typeof element === "number"; // JSON can't write an infinite one
-  const shown = isNumber ? String(element) : (JSON.stringify(element) ?? "undefined");
+  const shown = isNumber
+    ? String(element)
+    : Array.isArray(element)
+      ? `a list of ${element.length}`
+      : (JSON.stringify(element) ?? "undefined");
   const hint =
     (sink.type === "INT64" || sink.type === "UINT64") && typeof element === "number" && Number.isInteger(element)
       ? " (write integers beyond 2^53 as strings)"

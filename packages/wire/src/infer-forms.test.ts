@@ -96,7 +96,45 @@ test("flat and nested data are the same tensor", () => {
       ).inputs,
     ),
   ).toEqual(plain(flat.inputs));
-  expect(plain(decodeRequest("json", input({ data: [[[1], [2]], 3, [4]] })).inputs)).toEqual(plain(flat.inputs));
+  expect(
+    plain(
+      decodeRequest(
+        "json",
+        input({
+          data: [
+            [[1], [2]],
+            [[3], [4]],
+          ],
+        }),
+      ).inputs,
+    ),
+  ).toEqual(plain(flat.inputs));
+});
+
+test("ragged lists are refused by their place though their elements are as many as the shape has", () => {
+  const ragged = (data: unknown[], shape = [2, 3]): string => refusal(input({ shape, data }));
+  expect(
+    ragged([
+      [1, 2],
+      [4, 5, 6, 7],
+    ]),
+  ).toMatch("ragged: data[1] has 4, data[0] has 2");
+  expect(
+    ragged([
+      [[1, 2], [3]],
+      [[4, 5], [6]],
+    ]),
+  ).toMatch("ragged: data[0][1] has 1, data[0][0] has 2");
+  expect(ragged([[1, 2], 3, 4, 5, 6])).toMatch("ragged: data[1] is no list, data[0] has 2");
+  expect(ragged([[], [1, 2, 3, 4, 5, 6]])).toMatch("ragged: data[1] has 6, data[0] has 0");
+  expect(ragged([[1], [[2, 3]]], [2])).toMatch("element 1 is a list of 2, which is no FP32");
+  expect(ragged([1, [2, 3, 4, 5, 6]], [2])).toMatch("element 1 is a list of 5, which is no FP32");
+  expect(
+    ragged([
+      [1, 2, 3],
+      [4, 5, [6]],
+    ]),
+  ).toMatch("element 5 is a list of 1, which is no FP32");
 });
 
 test("integers of 64 bits come as safe numbers or as strings", () => {

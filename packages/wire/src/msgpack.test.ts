@@ -97,6 +97,14 @@ test("JSON of the store comes back, and what is no JSON says so", () => {
   expect(() => fromJson(new Uint8Array([0xff, 0xfe]))).toThrow(TuttiError);
 });
 
+test("NaN and Infinity as Python writes them are told from other mistakes", () => {
+  const read = (text: string) => (): unknown => fromJson(new TextEncoder().encode(text));
+  for (const text of ["[1, NaN]", '{"a":Infinity}', "[ -Infinity, 2]", '{"a": [[\n NaN]]}'])
+    expect(read(text)).toThrow(/JSON has no NaN and no Infinity: write them as strings/);
+  for (const text of ["[1, Nothing]", '["NaN", x]', '[", NaN", x]', "[1, -]"])
+    expect(read(text)).not.toThrow(/JSON has no NaN/);
+});
+
 test("a request in msgpack of more lists than may be is refused before they are made", () => {
   const message = new Uint8Array(5 + 2 ** 20).fill(0x90);
   message.set([0xdd, 0, 0x10, 0, 0]); // a list of 2^20 empty ones

@@ -142,12 +142,20 @@ const UNCHECKED_BYTES = 16_384;
 
 /** @throws {TuttiError} INVALID_INPUT */
 export function fromJson(bytes: Uint8Array): unknown {
+  let text = "";
   try {
-    return JSON.parse(decoder.decode(bytes)) as unknown;
+    text = decoder.decode(bytes);
+    return JSON.parse(text) as unknown;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message.replace(EXCERPT, "") : "";
+    const message = cause instanceof Error ? cause.message.replace(EXCERPT, "") : "";
+    const reason = AT_NON_FINITE.test(message) && NON_FINITE.test(text) ? NO_NON_FINITE : message;
     throw new TuttiError("TUTTI_INVALID_INPUT", `unreadable JSON: ${reason}`, { cause });
   }
 }
 /** V8 quotes the text around a mistake. Refusals' texts are kept and shown to operators, who must not see inputs. */
 const EXCERPT = /, (?:\.{3})?".*"(?:\.{3})? is not valid JSON$/s;
+/** V8 says this of a bare NaN, Infinity or -Infinity, among other mistakes. */
+const AT_NON_FINITE = /^(?:Unexpected token '[NI]'|No number after minus sign)/;
+/** These as Python's json.dumps writes them, outside of strings. */
+const NON_FINITE = /[[,:]\s*-?(?:NaN|Infinity)\b/;
+const NO_NON_FINITE = 'JSON has no NaN and no Infinity: write them as strings ("NaN"), or send the bytes of the tensor';
