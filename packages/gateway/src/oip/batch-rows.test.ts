@@ -50,3 +50,13 @@ test("more rows than the model takes, none, and inputs that disagree are refused
   const answers = [[filled("y", "UINT8", [1, 3], 3)], [filled("y", "UINT8", [1, 4], 4)]];
   expect(() => joinRows(answers)).toThrow("send them one by one");
 });
+
+test("rows of another shape or datatype are refused as the client sent them", () => {
+  expect(() => splitRows(model, [filled("a", "UINT8", [3, 1], 3)])).toThrow(
+    'input "a": expected UINT8[batch, 3], got UINT8[3, 1]',
+  );
+  const wrong = [filled("a", "UINT8", [2, 3], 6), filled("b", "INT8", [2, 1, 2], 4)];
+  expect(() => splitRows(model, wrong)).toThrow('input "b": expected INT16[batch, 1, 2], got INT8[2, 1, 2]');
+  const varied: Sliced = { ...model, inputs: [{ name: "a", type: "UINT8", dims: ["batch", "W"] }] };
+  expect(splitRows(varied, [filled("a", "UINT8", [2, 5], 10)])).toHaveLength(2);
+});

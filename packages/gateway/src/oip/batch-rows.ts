@@ -15,7 +15,8 @@ export const maxRowsOf = (spec: Pick<ModelSpec, "inputs" | "outputs" | "batchSiz
 /**
  * Splits a request into its rows; `[inputs]` for a single row, and for inputs that the ingress judges.
  *
- * @throws {TuttiError} INVALID_INPUT when inputs disagree about their number, or are more than the model takes
+ * @throws {TuttiError} INVALID_INPUT when inputs disagree about their number, are more than the model takes, or have
+ *   rows of another shape or datatype. The ingress would show a single row, which the client has not sent
  */
 export function splitRows(
   spec: Pick<ModelSpec, "name" | "inputs" | "outputs" | "batchSizeMax">,
@@ -26,6 +27,7 @@ export function splitRows(
   const rank = spec.inputs.find(({ name }) => name === first.name)?.dims.length;
   const rows = first.dims.length === rank ? (first.dims[0] ?? 1) : 1;
   if (rows === 1) return [inputs];
+  for (const input of inputs) checkRows(spec, input);
   if (rows < 1 || rows > spec.batchSizeMax)
     throw invalid(
       `${rows} rows: "${spec.name}" takes 1 to ${spec.batchSizeMax} in a request; send more as several requests`,
@@ -38,6 +40,16 @@ export function splitRows(
       const each = data.byteLength / rows;
       return { name, type, dims: [1, ...dims.slice(1)], data: data.subarray(row * each, (row + 1) * each) };
     }),
+  );
+}
+
+function checkRows({ inputs }: Pick<ModelSpec, "inputs">, { name, type, dims }: Tensor): void {
+  const expected = inputs.find((input) => input.name === name);
+  if (expected === undefined || expected.dims.length !== dims.length) return;
+  const fits = expected.dims.every((size, axis) => typeof size === "string" || size === dims[axis]);
+  if (fits && expected.type === type) return;
+  throw invalid(
+    `input "${name}": expected ${expected.type}[${expected.dims.join(", ")}], got ${type}[${dims.join(", ")}]`,
   );
 }
 
