@@ -139,11 +139,11 @@ export class OnnxEngine implements Engine {
 
   load({ spec, bytes }: EngineModel, done: (outcome: LoadOutcome) => void): void {
     const refuse = (reason: string, fault = false): void =>
-      queueMicrotask(() => done({ kind: "failed", reason: `${spec.name}: ${reason}`, ...(fault && { fault }) }));
+      queueMicrotask(() => done({ kind: "failed", reason, ...(fault && { fault }) }));
     if (this.#closed !== undefined) return refuse(this.#closed.reason, this.#closed.fault);
     if (bytes === undefined) return refuse("an ONNX model needs its file");
     if (this.#waiting.size >= MODELS_MAX) return refuse("too many loads are under way");
-    const fail = (reason: string): void => done({ kind: "failed", reason: `${spec.name}: ${reason}`, fault: true });
+    const fail = (reason: string): void => done({ kind: "failed", reason, fault: true });
     const own = new Uint8Array(bytes); // a copy: the caller's is borrowed (`slice` of a Buffer copies nothing)
     // A GPU's run can take any time, whatever a trial measures.
     const isTried = this.#settings.provider === "cpu" && mayRunInline(spec, bytes);

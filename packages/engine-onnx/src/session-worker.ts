@@ -91,7 +91,7 @@ async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array 
     models.set(spec.name, model);
   } catch (error) {
     // Any error but a refusal is a bug of ours, and would leave the engine in an unforeseen state.
-    if (error instanceof LoadRefusal) return { kind: "failed", reason: `${spec.name}: ${error.message}` };
+    if (error instanceof LoadRefusal) return { kind: "failed", reason: error.message };
     throw error;
   } finally {
     note?.end();
