@@ -32,6 +32,9 @@ test("metadata lists the versions, each can be asked for by its path, and one th
   expect((await ask("/v2/models/twice/versions/2")).body).toMatchObject({ name: "twice", versions: ["1", "2"] });
   expect(await ask("/v2/models/twice/versions/3")).toMatchObject({ status: 404 });
   expect(await ask("/v2/models/twice/versions/3/ready")).toMatchObject({ status: 404 });
+  expect(await ask("/v2/models/twic/versions/1")).toMatchObject({
+    ...{ status: 404, body: { error: expect.stringContaining('did you mean "twice"?') as string } },
+  });
   scene.answeredBy = "2";
   expect((await infer("twice/versions/2")).body).toMatchObject({ model_name: "twice", model_version: "2" });
   expect(await infer("twice/versions/3")).toMatchObject({ status: 404 });

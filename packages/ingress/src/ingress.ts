@@ -119,7 +119,7 @@ class Ingress implements Actor {
       onGone: (model) => this.#onModelGone(model),
     });
     this.#removal = this.#createModelRemoval();
-    this.#versions = new VersionRouter({ store: ports.store, log: this.#runtime.log, catalog: () => this.#catalog });
+    this.#versions = this.#createVersions();
     this.#shedding = new Shedding({
       runtime: this.#runtime,
       clock: ports.clock,
@@ -234,6 +234,12 @@ class Ingress implements Actor {
       timerLate: () => this.#respond.withinLimit(),
       onEnded: () => this.#endIfDrained(),
     });
+  }
+
+  #createVersions(): VersionRouter {
+    const { log } = this.#runtime;
+    const pipelines = (): Iterable<string> => this.#pipelines?.names() ?? [];
+    return new VersionRouter({ store: this.#ports.store, log, catalog: () => this.#catalog, pipelines });
   }
 
   #createPipelines(): PipelineRunner | undefined {

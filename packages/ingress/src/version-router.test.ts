@@ -20,7 +20,7 @@ beforeEach(async () => {
   const note = (level: string) => (about: object) => void said.push({ level, about: { ...about } });
   const log: Logger = { ...noTelemetry.log, warn: note("warn"), info: note("info") };
   const catalog = { target: (name: string) => models.get(name), models: () => models.values() };
-  router = new VersionRouter({ store, log, catalog: () => catalog });
+  router = new VersionRouter({ store, log, catalog: () => catalog, pipelines: () => ["receipts"] });
   await new Promise<void>((resolve) => router.open(resolve));
 });
 
@@ -90,6 +90,7 @@ test("a name that no model has is refused with the near one, be it a model's or 
   models.set("heads", { ...models.get("heads")!, spec: family });
   expect(() => versionOf("a", "resnet5")).toThrow(/no model named "resnet5" is loaded: did you mean "resnet50"/);
   expect(() => versionOf("a", "resnet5", "1")).toThrow(/did you mean "resnet50"/);
+  expect(() => versionOf("a", "receipt")).toThrow(/did you mean "receipts"/);
   expect(() => versionOf("a", "berta")).toThrow(/did you mean "bert-a"/);
   expect(() => versionOf("a", "head")).toThrow(/"tutti models" lists what is/);
 });

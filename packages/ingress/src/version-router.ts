@@ -22,6 +22,8 @@ export interface RouterOptions {
   readonly store: Store;
   readonly log: Logger;
   readonly catalog: () => Pick<Catalog, "target" | "models">;
+  /** Names of the pipelines that this ingress serves. */
+  readonly pipelines: () => Iterable<string>;
 }
 
 /** The addressee of a request. */
@@ -155,6 +157,7 @@ export class VersionRouter {
 
   /** The names that publishers may ask for. */
   *#names(): Iterable<string> {
+    yield* this.#options.pipelines();
     for (const { spec } of this.#options.catalog().models()) {
       if (spec.family === undefined) yield publicNameOf(spec.name);
       else yield* spec.family.variants.map(({ name }) => publicNameOf(name));

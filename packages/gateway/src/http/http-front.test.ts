@@ -127,6 +127,7 @@ test("a pipeline is described as its ingress reports it, and is ready while the 
   expect((await ask("/v2/models/twice")).body).toMatchObject({ platform: "ensemble" });
   const names = (await ask("/v2/models/stats")).body["model_stats"] as { readonly name: string }[];
   expect(names.map(({ name }) => name).toSorted()).toEqual(["broken", "read", "twice"]);
+  expect((await ask("/v2/models/read/versions/1")).body).toMatchObject({ name: "read", platform: "ensemble" });
   expect((await ask("/v2/models/read/versions/2")).status).toBe(404);
   Object.assign(counts, { ok: 3, latencyUs: 6_000, "refused.TUTTI_OVERLOADED": 1 });
   const statistics = async () =>

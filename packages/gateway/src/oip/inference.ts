@@ -8,7 +8,6 @@ import {
   NAME_RULE,
   TuttiError,
   isName,
-  noModelError,
   publicNameOf,
 } from "@tutti/protocol";
 import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
@@ -295,7 +294,7 @@ export function modelNamed(modelOf: ModelOf, name: string, version: string | und
   const model = modelOf(name);
   const asked = version === undefined || version === "" ? model : modelOf(name, version);
   if (asked !== undefined || version === undefined || version === "") return asked;
-  if (model === undefined) throw noModelError(name);
+  if (model === undefined) return undefined;
   const { version: served } = model.spec;
   throw new TuttiError("TUTTI_NOT_FOUND", `"${name}" is served in version ${served}, not ${version.slice(0, 80)}`);
 }

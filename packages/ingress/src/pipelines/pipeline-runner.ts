@@ -98,6 +98,9 @@ export class PipelineRunner {
   get reports(): readonly PipelineReport[] {
     return this.#reports;
   }
+  names(): Iterable<string> {
+    return this.#served.keys();
+  }
   has(target: string): boolean {
     return this.#served.has(target);
   }
