@@ -128,7 +128,7 @@ export const UP_OPTIONS: readonly OptionSpec[] = [
   {
     name: "models",
     value: "folder-or-url",
-    text: "load a model repository, a folder or s3://bucket/prefix: name/1/model.onnx, optional name/config.yaml",
+    text: "load a model repository, a folder or s3://bucket/prefix: name/1/model.onnx and name/config.yaml, which says its slo",
   },
   {
     name: "models-poll",
