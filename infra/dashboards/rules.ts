@@ -93,6 +93,14 @@ const alerts: readonly Alert[] = [
     summary: "{{ $value }} models are quarantined: they ended or hung their executors",
     description: "`tutti models` says which and why; `tutti load` of a better file, or of the same one, lifts it.",
   }),
+  alert("TuttiModelFailed", {
+    expr: 'sum(tutti_models{state=~"failed|refused"}) > 0',
+    wait: "5m",
+    severity: "ticket",
+    summary: "{{ $value }} models are not served: no executor can load them, or none is fast enough for their SLO",
+    description:
+      "`tutti models` says which and why. `tutti load` of a better file, or with a longer SLO, serves a model again; `tutti unload` ends this alert.",
+  }),
   alert("TuttiModelStalled", {
     expr: "tutti_model_stalled > 0",
     wait: "0s",
@@ -164,6 +172,9 @@ export const rules = (): object => ({
   ],
 });
 
+/** States of models that serve nothing until somebody acts. */
+const UNSERVED = ["quarantined", "failed", "refused"] as const;
+
 /** Input for `promtool test rules`: each alert fires when it should, and none fires while all is well. */
 export function rulesTest(file: string): object {
   const constant = (value: number): string => `${value}x400`;
@@ -175,7 +186,7 @@ export function rulesTest(file: string): object {
     { series: 'tutti_good_total{model="m"}', values: rising(1_000) },
     { series: 'tutti_ranker_epoch{sub_cluster="main"}', values: constant(7) },
     { series: 'tutti_ranker_spares{sub_cluster="main"}', values: constant(1) },
-    { series: 'tutti_models{state="quarantined"}', values: constant(0) },
+    ...UNSERVED.map((state) => ({ series: `tutti_models{state="${state}"}`, values: constant(0) })),
     { series: 'tutti_model_stalled{model="m"}', values: constant(0) },
     { series: 'tutti_accelerators{state="serving"}', values: constant(4) },
     { series: 'tutti_accelerators{state="halted"}', values: constant(0) },
@@ -216,6 +227,8 @@ export function rulesTest(file: string): object {
       scene({ 'tutti_ranker_epoch{sub_cluster="main"}': constant(0) }, ["TuttiNoLeader"]),
       scene({ 'tutti_ranker_epoch{sub_cluster="main"}': "" }, ["TuttiNoLeader"]),
       scene({ 'tutti_models{state="quarantined"}': constant(2) }, ["TuttiModelQuarantined"]),
+      scene({ 'tutti_models{state="failed"}': constant(1) }, ["TuttiModelFailed"]),
+      scene({ 'tutti_models{state="refused"}': constant(1) }, ["TuttiModelFailed"]),
       scene({ 'tutti_model_stalled{model="m"}': constant(1) }, ["TuttiModelStalled"]),
       scene({ 'tutti_accelerators{state="halted"}': constant(1) }, ["TuttiAcceleratorsHalted"]),
       scene({ 'tutti_accelerators{state="serving"}': constant(0), tutti_advice_accelerators: constant(0) }, [
