@@ -6,6 +6,9 @@ Load is open: requests leave when they are due, whatever became of the earlier o
 request that was due meanwhile. A request is good when its outputs come within its SLO. At the end the client says how far it was behind itself; where that
 decides about the figures, it says so and ends with exit code 1, as it does when it is interrupted (Ctrl-C prints what was measured until then).
 
+A request is lost when nothing came back until --grace after its SLO, as when its ingress or a NATS server ended meanwhile; the clients of Tutti would tell
+TUTTI_UNAVAILABLE. Where no ingress is there at all, NATS says so at once, and the request counts as refused (UNAVAILABLE).
+
   tutti bench mlp --rate 200                                         one model, its own SLO, random inputs
   tutti bench --mix ocr-rec.web:3,mlp.batch:1 --rates 50,100,200     two models, in the name of two applications, at three rates
   tutti bench --mix mix.yaml --find-goodput --html out.html          the highest rate with at most 1 % bad for every model

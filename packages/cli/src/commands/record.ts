@@ -115,13 +115,24 @@ function failureOf(nats: NatsConnection, writer: TraceWriter): Promise<never> {
   return promise;
 }
 
+const countsOf = ({ count, bytes, missed }: TraceWriter) => ({ count, bytes, missed });
+
+interface Progress extends Readonly<Record<"count" | "bytes" | "missed", number>> {
+  /** Time since the first request, in microseconds; 0: none has come. */
+  readonly t: number;
+}
+
+export function progressText({ t, count, bytes, missed }: Progress, path: string): string {
+  if (t === 0 && count === 0) return `recording to ${path}: waits for the first request, from which time counts`;
+  const more = missed > 0 ? `, ${missed} missed` : "";
+  return `recording to ${path}: ${count} requests in ${(t / 1e6).toFixed(0)} s, ${megabytes(bytes)} MB${more}`;
+}
+
 function showProgress(recorder: Recorder, writer: TraceWriter, path: string): { stop(): void } {
   const { isTTY } = process.stderr;
   const show = (): void => {
     writer.flush();
-    const seconds = (recorder.t / 1e6).toFixed(0);
-    const missed = writer.missed > 0 ? `, ${writer.missed} missed` : "";
-    const text = `recording to ${path}: ${writer.count} requests in ${seconds} s, ${megabytes(writer.bytes)} MB${missed}`;
+    const text = progressText({ t: recorder.t, ...countsOf(writer) }, path);
     process.stderr.write(isTTY ? `\r\u001b[K${text}` : `${text}\n`);
   };
   show();

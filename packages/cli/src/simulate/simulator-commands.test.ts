@@ -137,7 +137,8 @@ test(
     const usage = (text: string) =>
       expect.objectContaining({ exitCode: 2, message: expect.stringContaining(text) as string });
     await refused({ policy: "fastest" }).toEqual(usage("there is no policy 'fastest'; there are default,"));
-    await refused({ rate: "many" }).toEqual(usage("--rate many: requests per second, such as 5000"));
+    const range = "requests per second, such as 5000, above 0 and below 1e9";
+    for (const rate of ["many", "1e9", "0"]) await refused({ rate }).toEqual(usage(`--rate ${rate}: ${range}`));
     await refused({ load: "0" }).toEqual(usage("--load 0: work relative to all accelerators, such as 1.3"));
     await refused({ load: "1", rate: "5" }).toEqual(usage("--load and --rate: give one of the two"));
     await refused({ seed: "1.5" }).toEqual(usage("--seed 1.5: a whole number from 0 to 4294967295"));

@@ -82,7 +82,7 @@ export function checkPolicy(policy: string): void {
 export function amount(flag: string, text: string, what: string): number {
   const value = Number(text);
   if (text.trim() !== "" && value > 0 && value < 1e9) return value;
-  throw usageError(`${flag} ${text}: ${what}`);
+  throw usageError(`${flag} ${text}: ${what}, above 0 and below 1e9`);
 }
 
 export function whole(flag: string, text: string, { min, max }: { min: number; max: number }): number {
