@@ -14,9 +14,9 @@ import {
   threadId,
 } from "@tutti/units";
 import type { Engine } from "@tutti/ports/engine";
-import { BatchBuffer, rowOfOutput } from "./batch-buffer.ts";
-import { Fence } from "./fence.ts";
-import { GpuSlot } from "./gpu-slot.ts";
+import { BatchBuffer, rowOfOutput } from "./batches/batch-buffer.ts";
+import { Fence } from "./batches/fence.ts";
+import { GpuSlot } from "./batches/gpu-slot.ts";
 
 const spec: ModelSpec = {
   name: "vad",

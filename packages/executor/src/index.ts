@@ -1,3 +1,3 @@
-export { type OutputPlace, rowOfOutput } from "./batch-buffer.ts";
+export { type OutputPlace, rowOfOutput } from "./batches/batch-buffer.ts";
 export { createExecutor, type ExecutorConfig, type ExecutorPorts, type LastRun } from "./executor.ts";
-export { type BatchPart, rowBuffer, type RowBuffer } from "./padded-buffer.ts";
+export { type BatchPart, rowBuffer, type RowBuffer } from "./batches/padded-buffer.ts";

@@ -3,7 +3,7 @@ import type { Decoder } from "@tutti/ports/decode";
 import type { DataHandlers } from "@tutti/ports/pull";
 import type { Micros } from "@tutti/units";
 import type { ActorConfig, ActorPorts } from "@tutti/actors/runtime";
-import type { ServedData } from "./batch-carrier.ts";
+import type { ServedData } from "./inputs/batch-carrier.ts";
 import type { ServedPipelines } from "./pipelines/pipeline-runner.ts";
 import type { Warmup } from "./warm-up.ts";
 

@@ -4,8 +4,8 @@
  */
 import { TuttiError } from "@tutti/protocol";
 import { decodeTensors } from "@tutti/wire";
-import type { PendingRequest } from "./pending-request.ts";
-import type { OutcomeTicket } from "./outcome-ticket.ts";
+import type { PendingRequest } from "./requests/pending-request.ts";
+import type { OutcomeTicket } from "./requests/outcome-ticket.ts";
 import type { LocalAnswer, LocalIngress, LocalRequest } from "@tutti/actors/runtime";
 
 export interface LocalIngressOptions {

@@ -15,7 +15,7 @@ import {
 } from "@tutti/units";
 import { BATCH_SIZE_MAX, SIZE_HINT_MAX, SLO_US_MAX, isName } from "./limits.ts";
 import { ROLES, type Role } from "./subjects.ts";
-import { isModelName } from "./versions.ts";
+import { isModelName } from "./stored/versions.ts";
 
 /**
  * Form of a schema as plain data, which test/golden keeps of each release. It has everything but the rules between

@@ -1,11 +1,11 @@
 import { LatencyTable } from "@tutti/profile";
 import { type Instant, Prng, micros, millis, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
-import { AcceptedGrants } from "./accepted-grants.ts";
-import { Cluster } from "./cluster.ts";
+import { AcceptedGrants } from "./model-thread/accepted-grants.ts";
+import { Cluster } from "./lockstep/cluster.ts";
 import type { Request } from "./messages.ts";
-import type { ModelThreadConfig } from "./model-thread-state.ts";
-import { Scarcity } from "./scarcity.ts";
+import type { ModelThreadConfig } from "./model-thread/model-thread-state.ts";
+import { Scarcity } from "./adaptation/scarcity.ts";
 
 const at = (us: number): Instant => us as Instant;
 

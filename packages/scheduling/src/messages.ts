@@ -4,9 +4,9 @@
  */
 import type { CostStep } from "@tutti/dynamic";
 import type { LatencyTable } from "@tutti/profile";
-import type { UnfitTypes } from "./accelerator-classes.ts";
+import type { UnfitTypes } from "./rank-thread/accelerator-classes.ts";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
-import type { FastestType } from "./typed-choice.ts";
+import type { FastestType } from "./batches/typed-choice.ts";
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
 
 export interface Request {

@@ -28,7 +28,7 @@ import {
   requestArrived,
   stepRank,
 } from "./index.ts";
-import { BatchTargets } from "./batch-targets.ts";
+import { BatchTargets } from "./batches/batch-targets.ts";
 
 const MODEL = 64 as ThreadId;
 const profile = LatencyTable.affine({ alpha: 1000, beta: 5000, batchSizeMax: 32 });

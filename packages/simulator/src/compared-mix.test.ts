@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type MixPool, compareMix } from "./compared-mix.ts";
-import { randomMix } from "./random-mix.ts";
-import type { Scenario } from "./scenario.ts";
+import { randomMix } from "./scenario/random-mix.ts";
+import type { Scenario } from "./scenario/scenario.ts";
 
 /** Each policy carries its rate and no more. */
 function poolOf(rates: Readonly<Record<string, number>>, asked: Scenario[] = []): MixPool {

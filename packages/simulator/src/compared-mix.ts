@@ -1,9 +1,9 @@
 /** Judges the default policy on one random mix: beside the best of its rivals, and beside the bounds. */
 import { micros } from "@tutti/units";
-import { BAD_RATE_MAX, type GoodputBound } from "./bounds.ts";
+import { BAD_RATE_MAX, type GoodputBound } from "./bounds/bounds.ts";
 import { type Goodput, type Judged, goodput } from "./goodput.ts";
-import { BAD_LEAST, MIX_DURATION_MAX } from "./random-mix.ts";
-import type { Scenario } from "./scenario.ts";
+import { BAD_LEAST, MIX_DURATION_MAX } from "./scenario/random-mix.ts";
+import type { Scenario } from "./scenario/scenario.ts";
 
 /** Outcome of one random mix. Rates are goodputs in requests per second; 0: none was found. */
 export interface ComparedMix {

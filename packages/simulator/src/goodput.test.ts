@@ -2,7 +2,7 @@ import { LatencyTable } from "@tutti/profile";
 import { micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Judged, goodput, minGpus } from "./goodput.ts";
-import type { Scenario } from "./scenario.ts";
+import type { Scenario } from "./scenario/scenario.ts";
 
 const model = {
   name: "ResNet50",

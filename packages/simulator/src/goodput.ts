@@ -4,9 +4,9 @@
  * other; the caller runs them.
  */
 import { type Micros, assert, seconds } from "@tutti/units";
-import { BAD_RATE_MAX, type GoodputBound, boundOf, leastBusy } from "./bounds.ts";
-import type { StreamResult } from "./metrics.ts";
-import type { Scenario } from "./scenario.ts";
+import { BAD_RATE_MAX, type GoodputBound, boundOf, leastBusy } from "./bounds/bounds.ts";
+import type { StreamResult } from "./results/metrics.ts";
+import type { Scenario } from "./scenario/scenario.ts";
 
 /** Runs a scenario, here or on another thread. */
 export type Evaluate = (scenario: Scenario) => Promise<Judged>;

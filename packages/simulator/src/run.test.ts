@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { type Instant, type Micros, Prng, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
-import { policyNames } from "./policies.ts";
+import { policyNames } from "./cluster/policies.ts";
 import { type RunListener, simulate, simulateDetailed } from "./run.ts";
-import type { Scenario } from "./scenario.ts";
-import type { SimBatch, SimCluster, SimClusterOptions, SimRequest } from "./simulated-cluster.ts";
+import type { Scenario } from "./scenario/scenario.ts";
+import type { SimBatch, SimCluster, SimClusterOptions, SimRequest } from "./cluster/simulated-cluster.ts";
 import { model, smallScenario } from "./testing/small-scenario.ts";
 
 /** Counts the ends of each request, and looks at what every batch must keep to. */

@@ -1,23 +1,23 @@
 /** Runs scenarios: a workload into a cluster, with a judge as its listener. */
-import { Judge, type StreamResult } from "./metrics.ts";
-import { clusterOf } from "./policies.ts";
-import type { DivisionResult, SimulationResult } from "./result.ts";
-import type { Scenario } from "./scenario.ts";
+import { Judge, type StreamResult } from "./results/metrics.ts";
+import { clusterOf } from "./cluster/policies.ts";
+import type { DivisionResult, SimulationResult } from "./results/result.ts";
+import type { Scenario } from "./scenario/scenario.ts";
 import {
   type SimCluster,
   type SimClusterFactory,
   type SimListener,
   type SimRequest,
   isSliced,
-} from "./simulated-cluster.ts";
+} from "./cluster/simulated-cluster.ts";
 import { perSecond } from "@tutti/profile";
 import type { Instant } from "@tutti/units";
 import { divisionFor } from "./parts/halves.ts";
 import { simulatePipelined } from "./pipelines/pipelined-run.ts";
 import { simulatePlanned } from "./planner/planned-run.ts";
-import { subClusterChoice } from "./sub-cluster-choice.ts";
-import { meanShares } from "./mean-shares.ts";
-import { type Workload, createWorkload } from "./workload.ts";
+import { subClusterChoice } from "./cluster/sub-cluster-choice.ts";
+import { meanShares } from "./results/mean-shares.ts";
+import { type Workload, createWorkload } from "./scenario/workload.ts";
 
 /**
  * A listener that also receives arrivals, each as it is handed to the cluster. The cluster then reports the events that

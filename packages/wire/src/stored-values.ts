@@ -1,4 +1,4 @@
-/** Values of the store as bytes: JSON that says the number of its form (packages/protocol/src/stored.ts). */
+/** Values of the store as bytes: JSON that says the number of its form (packages/protocol/src/stored/stored.ts). */
 import { type StoredKind, formNumberOf } from "@tutti/protocol";
 import { fromJson, toJson } from "./msgpack.ts";
 

@@ -6,12 +6,12 @@ import type { Tracer } from "@tutti/ports/telemetry";
 import { type Micros, after, between, micros } from "@tutti/units";
 import { decodeTensors } from "@tutti/wire";
 import { type CatalogModel, NOBODY } from "@tutti/actors/runtime";
-import { checkRoom } from "../admission.ts";
-import { cancelledError } from "../cancellation-handler.ts";
-import { PendingRequest } from "../pending-request.ts";
-import type { PendingRequests } from "../pending-requests.ts";
+import { checkRoom } from "../admission/admission.ts";
+import { cancelledError } from "../requests/cancellation-handler.ts";
+import { PendingRequest } from "../requests/pending-request.ts";
+import type { PendingRequests } from "../requests/pending-requests.ts";
 import type { PipelineMeasures } from "./pipeline-measures.ts";
-import type { OutcomeTicket } from "../outcome-ticket.ts";
+import type { OutcomeTicket } from "../requests/outcome-ticket.ts";
 
 /** Parts of the ingress that a run uses. */
 export interface RunPorts {

@@ -1,6 +1,6 @@
 import { instant } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
-import { PendingRequest } from "../pending-request.ts";
+import { PendingRequest } from "../requests/pending-request.ts";
 
 /** A request of the application `shop`, with these fields. */
 export function pendingRequest(fields: Partial<PendingRequest> = {}): PendingRequest {

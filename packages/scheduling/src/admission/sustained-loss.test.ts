@@ -1,6 +1,6 @@
 import type { Instant } from "@tutti/units";
 import { expect, test } from "vitest";
-import { adaptationTo } from "../adaptation.ts";
+import { adaptationTo } from "../adaptation/adaptation.ts";
 import { SustainedLoss } from "./sustained-loss.ts";
 
 const at = (seconds: number): Instant => (seconds * 1_000_000) as Instant;

@@ -12,11 +12,11 @@
  */
 import { LengthQueue } from "@tutti/dynamic";
 import { ALWAYS, type ActorKey, type Instant, type Micros } from "@tutti/units";
-import { canWaitingPay } from "../adaptation.ts";
+import { canWaitingPay } from "../adaptation/adaptation.ts";
 import type { ModelEffects, Request } from "../messages.ts";
-import type { ModelThread } from "../model-thread-state.ts";
+import type { ModelThread } from "../model-thread/model-thread-state.ts";
 import { aimOf, awaitedStart, withPatience } from "../policy.ts";
-import { scarcityOf } from "../scarcity.ts";
+import { scarcityOf } from "../adaptation/scarcity.ts";
 import type { DynamicProfile } from "./dynamic-profile.ts";
 
 /**

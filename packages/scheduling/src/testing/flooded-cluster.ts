@@ -4,7 +4,7 @@
 import { LatencyTable } from "@tutti/profile";
 import { type ActorKey, type Instant, type Micros, Prng, type RequestSeq, millis, threadId } from "@tutti/units";
 import type { ShareRules } from "../admission/deal-shares.ts";
-import { Cluster } from "../cluster.ts";
+import { Cluster } from "../lockstep/cluster.ts";
 import type { RefusalCause, Request } from "../messages.ts";
 import type { Policy } from "../policy.ts";
 

@@ -1,7 +1,7 @@
 /** Models drawn from a seed, for the property tests of this package. */
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, type Prng, threadId } from "@tutti/units";
-import type { ModelThreadConfig } from "../model-thread-state.ts";
+import type { ModelThreadConfig } from "../model-thread/model-thread-state.ts";
 import type { Policy } from "../policy.ts";
 
 const POLICIES: Policy[] = [

@@ -17,7 +17,7 @@
  *   accelerator take turns; in reality they interfere. Model selection and caching have no counterpart here.
  */
 import { BoundedQueue, MinTree } from "@tutti/collections";
-import type { SimBatch, SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
+import type { SimBatch, SimClusterFactory, SimRequest } from "../cluster/simulated-cluster.ts";
 import { type Baseline, BaselineEngine, WAITING_MAX } from "./engine.ts";
 import { noParameter } from "./parameter.ts";
 import { staticShares } from "./static-share.ts";

@@ -18,7 +18,7 @@
  *   longest of ten, as its source has it, would end 0.81 in time where this ends 0.65; in the paper it ends 0.51 to
  *   0.62.)
  */
-import type { SimClusterFactory } from "../simulated-cluster.ts";
+import type { SimClusterFactory } from "../cluster/simulated-cluster.ts";
 import { BaselineEngine } from "./engine.ts";
 import { headOnly, pullingLead } from "./gathering.ts";
 import { LeastLatest } from "./least-latest.ts";

@@ -6,7 +6,7 @@
  * Requests of one SLO come in deadline order, so nearly all of them are appended in O(1). A request that comes before
  * the end (another SLO, a preempted batch) is inserted by O(n) moves. The caller bounds the queue: see WAITING_MAX.
  */
-import type { SimRequest } from "../simulated-cluster.ts";
+import type { SimRequest } from "../cluster/simulated-cluster.ts";
 
 export class DeadlineRun {
   #items: SimRequest[] = [];

@@ -7,7 +7,7 @@ import { type Micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { goodput } from "../goodput.ts";
 import { simulate, simulateDetailed } from "../run.ts";
-import type { Arrivals, Scenario } from "../scenario.ts";
+import type { Arrivals, Scenario } from "../scenario/scenario.ts";
 
 /** 25·α + β = 50 ms: batches of 25 just fit twice. */
 function setting(alphaMs: number, policy: string, more: Partial<Scenario> = {}): Scenario {

@@ -11,8 +11,8 @@
  */
 import { ArrivalRate, type LatencyTable, targetBatch } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
-import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
-import { plannedDelays } from "../network-delays.ts";
+import type { SimClusterFactory, SimRequest } from "../cluster/simulated-cluster.ts";
+import { plannedDelays } from "../scenario/network-delays.ts";
 import { BaselineEngine } from "./engine.ts";
 import { headOnly, pullingLead } from "./gathering.ts";
 import { LeastLatest } from "./least-latest.ts";

@@ -13,8 +13,14 @@ import { BoundedQueue, IndexedHeap, MinTree } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
 import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
-import type { SimBatch, SimClusterOptions, SimRefusal, SimRequest, SteppedCluster } from "../simulated-cluster.ts";
-import { plannedDelays } from "../network-delays.ts";
+import type {
+  SimBatch,
+  SimClusterOptions,
+  SimRefusal,
+  SimRequest,
+  SteppedCluster,
+} from "../cluster/simulated-cluster.ts";
+import { plannedDelays } from "../scenario/network-delays.ts";
 
 /** Most requests that wait at any one place; further ones are refused as overload. */
 export const WAITING_MAX = 65_536;

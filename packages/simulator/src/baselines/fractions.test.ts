@@ -2,8 +2,8 @@ import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { partLatency, partProfile, wholeProfile } from "../parts/part-profile.ts";
 import { type RunListener, simulate } from "../run.ts";
-import type { ModelParts, ScenarioModel } from "../scenario.ts";
-import type { SimBatch } from "../simulated-cluster.ts";
+import type { ModelParts, ScenarioModel } from "../scenario/scenario.ts";
+import type { SimBatch } from "../cluster/simulated-cluster.ts";
 import { RESNET50, model, smallScenario } from "../testing/small-scenario.ts";
 
 /** Models of docs/algorithms.md, D6; times in µs. */

@@ -26,7 +26,7 @@ import {
 import type { LatencyTable } from "@tutti/profile";
 import type { Instant } from "@tutti/units";
 import { partProfile, slower } from "../parts/part-profile.ts";
-import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../simulated-cluster.ts";
+import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../cluster/simulated-cluster.ts";
 import { BaselineEngine } from "./engine.ts";
 import { largestWithin } from "./gathering.ts";
 import { onWholeAccelerators } from "./nexus.ts";

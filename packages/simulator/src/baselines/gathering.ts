@@ -1,7 +1,7 @@
 /** GetBatch for baselines: docs/algorithms.md, A2, in the engine's time and on its queues. */
 import type { LatencyTable } from "@tutti/profile";
-import type { SimClusterOptions, SimRequest } from "../simulated-cluster.ts";
-import { plannedDelays } from "../network-delays.ts";
+import type { SimClusterOptions, SimRequest } from "../cluster/simulated-cluster.ts";
+import { plannedDelays } from "../scenario/network-delays.ts";
 import type { DeadlineRun } from "./deadline-run.ts";
 import type { BaselineEngine } from "./engine.ts";
 

@@ -2,7 +2,7 @@ import { LatencyTable } from "@tutti/profile";
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { simulate } from "../run.ts";
-import type { Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario/scenario.ts";
 import { QUIET } from "./testing/recorded-run.ts";
 
 /** Table 2 of Symphony v2, 8 accelerators. */

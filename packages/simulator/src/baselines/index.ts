@@ -1,5 +1,5 @@
 /** Other people's schedulers, each documented against its paper, by the name that `--policy` takes. */
-import type { SimClusterFactory } from "../simulated-cluster.ts";
+import type { SimClusterFactory } from "../cluster/simulated-cluster.ts";
 import { clipper } from "./clipper.ts";
 import { clockwork } from "./clockwork.ts";
 import { eagerLeastLatest } from "./eager-least-latest.ts";

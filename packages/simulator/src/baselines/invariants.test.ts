@@ -1,11 +1,11 @@
 import { micros, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import type { Arrivals, Network, Scenario } from "../scenario.ts";
-import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
+import type { Arrivals, Network, Scenario } from "../scenario/scenario.ts";
+import type { SimClusterFactory, SimRequest } from "../cluster/simulated-cluster.ts";
 import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
 import { around, dynamicLoad, dynamicModel } from "../testing/dynamic-model.ts";
 import { partProfile } from "../parts/part-profile.ts";
-import { createWorkload } from "../workload.ts";
+import { createWorkload } from "../scenario/workload.ts";
 import { baselines } from "./index.ts";
 import { QUIET, Recorder, model } from "./testing/recorded-run.ts";
 

@@ -9,9 +9,9 @@
  * longest member) that end by the deadlines of enough members it runs the one of most requests per time.
  * Chosen: of several models the one whose leader is due first; static ones have their profile.
  */
-import type { ScenarioModel } from "../scenario.ts";
+import type { ScenarioModel } from "../scenario/scenario.ts";
 import { dynamicRunTime } from "../dynamic/dynamic-load.ts";
-import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
+import type { SimClusterFactory, SimRequest } from "../cluster/simulated-cluster.ts";
 import { DeadlineRun } from "./deadline-run.ts";
 import { type Baseline, BaselineEngine, WAITING_MAX } from "./engine.ts";
 

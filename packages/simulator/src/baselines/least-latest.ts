@@ -8,7 +8,7 @@
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { Instant } from "@tutti/units";
-import type { SimBatch, SimClusterOptions, SimRequest } from "../simulated-cluster.ts";
+import type { SimBatch, SimClusterOptions, SimRequest } from "../cluster/simulated-cluster.ts";
 import { DeadlineRun } from "./deadline-run.ts";
 import { type Baseline, type BaselineEngine, WAITING_MAX } from "./engine.ts";
 import { gather } from "./gathering.ts";

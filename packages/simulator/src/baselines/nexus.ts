@@ -14,7 +14,7 @@
  *   `nexus:lazy` and `nexus:8,lazy` drop only what can't run even alone; `nexus:oblivious` and `nexus:8,oblivious,lazy`
  *   give models whole accelerators in place of squishy packing (whole-accelerators.ts).
  */
-import type { SimClusterFactory } from "../simulated-cluster.ts";
+import type { SimClusterFactory } from "../cluster/simulated-cluster.ts";
 import { BaselineEngine } from "./engine.ts";
 import { type Load, fillNodes } from "./nexus-plan.ts";
 import { numberParameter } from "./parameter.ts";

@@ -3,8 +3,8 @@ import { type Instant, type Micros, micros } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { Lengths } from "../dynamic/lengths.ts";
 import { type DynamicLoad, meanProfile } from "../dynamic/dynamic-load.ts";
-import type { ScenarioModel } from "../scenario.ts";
-import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
+import type { ScenarioModel } from "../scenario/scenario.ts";
+import type { SimClusterFactory, SimRequest } from "../cluster/simulated-cluster.ts";
 import { baselines } from "./index.ts";
 import { QUIET, Recorder } from "./testing/recorded-run.ts";
 

@@ -16,8 +16,8 @@
 import { type CostStep, FeasibleQueues, LatencyModel, pointHistogram } from "@tutti/dynamic";
 import type { Instant } from "@tutti/units";
 import { batchCostsOf } from "../dynamic/dynamic-load.ts";
-import type { ScenarioModel } from "../scenario.ts";
-import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
+import type { ScenarioModel } from "../scenario/scenario.ts";
+import type { SimClusterFactory, SimRequest } from "../cluster/simulated-cluster.ts";
 import { type Baseline, BaselineEngine, WAITING_MAX } from "./engine.ts";
 
 export interface OrlojOptions {

@@ -9,7 +9,7 @@
 import { IndexedHeap } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
 import { Prng } from "@tutti/units";
-import type { SimRequest } from "../simulated-cluster.ts";
+import type { SimRequest } from "../cluster/simulated-cluster.ts";
 import { DeadlineRun } from "./deadline-run.ts";
 import { type Baseline, type BaselineEngine, WAITING_MAX } from "./engine.ts";
 import { gather, headOnly } from "./gathering.ts";

@@ -1,7 +1,7 @@
 import type { Instant } from "@tutti/units";
 import { expect, test } from "vitest";
 import { around, dynamicLoad, dynamicModel } from "../testing/dynamic-model.ts";
-import type { SimRequest } from "../simulated-cluster.ts";
+import type { SimRequest } from "../cluster/simulated-cluster.ts";
 import { baselines } from "./index.ts";
 import { RecentRuns } from "./recent-runs.ts";
 import { QUIET, Recorder } from "./testing/recorded-run.ts";

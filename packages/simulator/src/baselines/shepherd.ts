@@ -16,7 +16,7 @@
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
-import type { SimBatch, SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
+import type { SimBatch, SimClusterFactory, SimRequest } from "../cluster/simulated-cluster.ts";
 import { DeadlineRun } from "./deadline-run.ts";
 import { type Baseline, BaselineEngine, WAITING_MAX } from "./engine.ts";
 import { numberParameter } from "./parameter.ts";

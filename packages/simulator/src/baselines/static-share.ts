@@ -2,7 +2,7 @@
  * Batch-oblivious placement: each model's accelerators in proportion to its rate over its best throughput on one, at
  * least one. docs/algorithms.md, C8; Nexus, §7.2, furnishes Clipper with it.
  */
-import type { ScenarioModel } from "../scenario.ts";
+import type { ScenarioModel } from "../scenario/scenario.ts";
 import { largestWithin } from "./gathering.ts";
 
 /** @returns for each accelerator the models on it; each model is on at least one, and no accelerator is idle by plan */

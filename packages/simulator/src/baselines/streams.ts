@@ -1,7 +1,7 @@
 /** Streams: requests of one model and one SLO, which Nexus calls sessions. */
 import type { LatencyTable } from "@tutti/profile";
-import type { ScenarioModel } from "../scenario.ts";
-import type { SimRequest } from "../simulated-cluster.ts";
+import type { ScenarioModel } from "../scenario/scenario.ts";
+import type { SimRequest } from "../cluster/simulated-cluster.ts";
 
 export interface Stream {
   readonly model: number;

@@ -15,7 +15,7 @@
  */
 import { BoundedQueue, IndexedHeap } from "@tutti/collections";
 import type { Micros } from "@tutti/units";
-import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
+import type { SimClusterFactory, SimRequest } from "../cluster/simulated-cluster.ts";
 import { type Baseline, BaselineEngine, WAITING_MAX } from "./engine.ts";
 import { largestWithin } from "./gathering.ts";
 import { NO_TIME, durationParameter } from "./parameter.ts";

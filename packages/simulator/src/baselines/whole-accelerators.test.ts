@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { LatencyTable } from "@tutti/profile";
 import { Prng } from "@tutti/units";
 import { expect, test } from "vitest";
-import { policyNamed } from "../policies.ts";
+import { policyNamed } from "../cluster/policies.ts";
 import { simulate } from "../run.ts";
 import { model, smallScenario } from "../testing/small-scenario.ts";
 import type { Load } from "./nexus-plan.ts";

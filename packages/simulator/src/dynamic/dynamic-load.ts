@@ -5,7 +5,7 @@
 import { type BatchCosts, type Histogram, affineCosts, costsFromOne, histogramOf } from "@tutti/dynamic";
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, Prng, assert } from "@tutti/units";
-import type { CostRule } from "../costs.ts";
+import type { CostRule } from "../scenario/costs.ts";
 import { type Lengths, drawLength, meanLongest, mixtureQuantile } from "./lengths.ts";
 
 export interface DynamicApp {

@@ -1,11 +1,11 @@
 import { Prng, micros } from "@tutti/units";
 import { expect, test } from "vitest";
 import { simulate } from "../run.ts";
-import type { Scenario } from "../scenario.ts";
-import type { SimRequest } from "../simulated-cluster.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import type { SimRequest } from "../cluster/simulated-cluster.ts";
 import { around, dynamicLoad, dynamicModel } from "../testing/dynamic-model.ts";
 import { model, smallScenario } from "../testing/small-scenario.ts";
-import { createWorkload, rateOfLoad } from "../workload.ts";
+import { createWorkload, rateOfLoad } from "../scenario/workload.ts";
 import { dynamicRunTime, meanProfile, percentileProfile } from "./dynamic-load.ts";
 
 const TWO = dynamicLoad([around(5), around(40)]);

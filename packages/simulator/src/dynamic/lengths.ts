@@ -5,7 +5,7 @@
  * Draws are whole µs and at least 1.
  */
 import { type Prng, assert } from "@tutti/units";
-import { nextGamma } from "../gaps.ts";
+import { nextGamma } from "../scenario/gaps.ts";
 import { gammaCdf, normalCdf } from "./special-functions.ts";
 
 export type Lengths =

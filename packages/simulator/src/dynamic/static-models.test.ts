@@ -1,11 +1,11 @@
 /** Models whose requests all take the same time: planning with distributions decides on them as without. */
 import { expect, test } from "vitest";
-import { decisionLog } from "../decision-log.ts";
+import { decisionLog } from "../results/decision-log.ts";
 import { simulate } from "../run.ts";
-import type { Scenario, ScenarioModel } from "../scenario.ts";
+import type { Scenario, ScenarioModel } from "../scenario/scenario.ts";
 import { around, dynamicLoad, dynamicModel } from "../testing/dynamic-model.ts";
 import { smallScenario } from "../testing/small-scenario.ts";
-import { TuttiCluster } from "../tutti-cluster.ts";
+import { TuttiCluster } from "../cluster/tutti-cluster.ts";
 import type { Lengths } from "./lengths.ts";
 
 const always = (ms: number): Lengths => ({ kind: "constant", at: 1_000 * ms });

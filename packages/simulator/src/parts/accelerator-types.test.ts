@@ -2,7 +2,7 @@ import { LatencyTable } from "@tutti/profile";
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type RunListener, simulate } from "../run.ts";
-import type { Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario/scenario.ts";
 import { model, smallScenario } from "../testing/small-scenario.ts";
 
 const profile = LatencyTable.affine({ alpha: 263, beta: 1_268, batchSizeMax: 64 });

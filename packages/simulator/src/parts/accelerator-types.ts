@@ -7,10 +7,10 @@ import { type OfferedType, type TypedCapacity, servingTypes, typedCapacity } fro
 import type { LatencyTable } from "@tutti/profile";
 import type { FastestType, UnfitTypes } from "@tutti/scheduling";
 import type { GpuId } from "@tutti/units";
-import type { AcceleratorType, Network, ScenarioModel } from "../scenario.ts";
-import type { SimClusterFactory, SimClusterOptions, SimRequest } from "../simulated-cluster.ts";
+import type { AcceleratorType, Network, ScenarioModel } from "../scenario/scenario.ts";
+import type { SimClusterFactory, SimClusterOptions, SimRequest } from "../cluster/simulated-cluster.ts";
 import { delayOf, slower } from "./part-profile.ts";
-import { SteppedClusters, renumbered } from "../stepped-clusters.ts";
+import { SteppedClusters, renumbered } from "../cluster/stepped-clusters.ts";
 
 export interface TypedModels {
   /** Models with the latencies of the slowest accelerators that serve them. */

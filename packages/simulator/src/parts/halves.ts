@@ -8,9 +8,9 @@
  */
 import { type DivisibleModel, type Division, type Interference, divisionOf, factorBeside } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
-import type { Arrivals, Scenario, ScenarioModel } from "../scenario.ts";
-import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../simulated-cluster.ts";
-import { meanShares } from "../mean-shares.ts";
+import type { Arrivals, Scenario, ScenarioModel } from "../scenario/scenario.ts";
+import type { SimBatch, SimClusterFactory, SimClusterOptions, SimListener } from "../cluster/simulated-cluster.ts";
+import { meanShares } from "../results/mean-shares.ts";
 import { delayOf, partProfile, slower } from "./part-profile.ts";
 
 const HALF = 50;

@@ -1,7 +1,7 @@
 /** Latencies on a part of an accelerator, emulated after docs/algorithms.md, D6. */
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros } from "@tutti/units";
-import type { ModelParts, Network, ScenarioModel } from "../scenario.ts";
+import type { ModelParts, Network, ScenarioModel } from "../scenario/scenario.ts";
 
 /**
  * L(b,p) = β + α·b/min(p, min(1, fills·b)) in µs, p a share: a batch that doesn't fill its part takes as long as one

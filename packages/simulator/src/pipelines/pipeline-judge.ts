@@ -3,10 +3,10 @@
  * if all of it was answered by its deadline.
  */
 import type { Instant } from "@tutti/units";
-import type { PipelineResult } from "../result.ts";
-import type { Scenario, ScenarioPipeline } from "../scenario.ts";
-import type { StreamTally } from "../stream-tallies.ts";
-import { TimeCounts } from "../time-counts.ts";
+import type { PipelineResult } from "../results/result.ts";
+import type { Scenario, ScenarioPipeline } from "../scenario/scenario.ts";
+import type { StreamTally } from "../results/stream-tallies.ts";
+import { TimeCounts } from "../bounds/time-counts.ts";
 
 class Tally {
   readonly answers = new TimeCounts();

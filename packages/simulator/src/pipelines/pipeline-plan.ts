@@ -3,9 +3,9 @@ import { type PipelineSpec, type StageLoad, edgesOf, planBudgets } from "@tutti/
 import { splitLatency } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
 import { type Micros, micros } from "@tutti/units";
-import type { GoodputBound } from "../bounds.ts";
-import { modelWork } from "../model-work.ts";
-import type { Scenario, ScenarioModel, ScenarioPipeline } from "../scenario.ts";
+import type { GoodputBound } from "../bounds/bounds.ts";
+import { modelWork } from "../scenario/model-work.ts";
+import type { Scenario, ScenarioModel, ScenarioPipeline } from "../scenario/scenario.ts";
 
 export interface PipelinePlan {
   readonly pipeline: ScenarioPipeline;

@@ -11,12 +11,12 @@ import { IndexedHeap } from "@tutti/collections";
 import { Instance, type StageSpec } from "@tutti/pipelines";
 import { TuttiError } from "@tutti/protocol";
 import { ALWAYS, type Instant, type Micros, NEVER, Prng } from "@tutti/units";
-import { ArrivedRequest, ParticularRequest } from "../arrived-request.ts";
-import { Judge } from "../metrics.ts";
-import { clusterOf } from "../policies.ts";
-import type { SimulationResult } from "../result.ts";
+import { ArrivedRequest, ParticularRequest } from "../scenario/arrived-request.ts";
+import { Judge } from "../results/metrics.ts";
+import { clusterOf } from "../cluster/policies.ts";
+import type { SimulationResult } from "../results/result.ts";
 import type { DetailedRun, RunListener, RunOptions } from "../run.ts";
-import type { Scenario, ScenarioPipeline } from "../scenario.ts";
+import type { Scenario, ScenarioPipeline } from "../scenario/scenario.ts";
 import {
   type SimBatch,
   type SimListener,
@@ -24,9 +24,9 @@ import {
   type SimRequest,
   type SteppedCluster,
   isStepped,
-} from "../simulated-cluster.ts";
-import { StreamTallies } from "../stream-tallies.ts";
-import { createWorkload } from "../workload.ts";
+} from "../cluster/simulated-cluster.ts";
+import { StreamTallies } from "../results/stream-tallies.ts";
+import { createWorkload } from "../scenario/workload.ts";
 import { PipelineJudge } from "./pipeline-judge.ts";
 import { type PipelinePlan, modelsUnderPipelines, planPipeline } from "./pipeline-plan.ts";
 

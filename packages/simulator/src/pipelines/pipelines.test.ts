@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros, millis, seconds } from "@tutti/units";
-import { type GoodputBound, boundOf } from "../bounds.ts";
+import { type GoodputBound, boundOf } from "../bounds/bounds.ts";
 import { goodput } from "../goodput.ts";
 import { type RunListener, simulate, simulateDetailed } from "../run.ts";
-import type { Scenario, ScenarioModel, ScenarioPipeline, ScenarioStage } from "../scenario.ts";
-import type { SimRequest } from "../simulated-cluster.ts";
+import type { Scenario, ScenarioModel, ScenarioPipeline, ScenarioStage } from "../scenario/scenario.ts";
+import type { SimRequest } from "../cluster/simulated-cluster.ts";
 import { planPipeline } from "./pipeline-plan.ts";
 
 const model = (name: string, alphaMs: number, betaMs: number, batchMax = 64): ScenarioModel => ({

@@ -4,11 +4,11 @@
  */
 import { type Instant, type Micros, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { leastBusy } from "../bounds.ts";
-import type { PlannerWindow } from "../result.ts";
+import { leastBusy } from "../bounds/bounds.ts";
+import type { PlannerWindow } from "../results/result.ts";
 import { type RunListener, simulate } from "../run.ts";
-import type { Phase, PlannerOptions, Scenario } from "../scenario.ts";
-import type { SimBatch } from "../simulated-cluster.ts";
+import type { Phase, PlannerOptions, Scenario } from "../scenario/scenario.ts";
+import type { SimBatch } from "../cluster/simulated-cluster.ts";
 import { model, smallScenario } from "../testing/small-scenario.ts";
 
 const PLANNER: PlannerOptions = {

@@ -10,9 +10,9 @@
  */
 import { ScalingPlanner } from "@tutti/planning";
 import type { Instant } from "@tutti/units";
-import { modelWork } from "../model-work.ts";
-import type { PlannerOptions, Scenario } from "../scenario.ts";
-import type { ElasticCluster, SimBatch, SimListener, SimRequest } from "../simulated-cluster.ts";
+import { modelWork } from "../scenario/model-work.ts";
+import type { PlannerOptions, Scenario } from "../scenario/scenario.ts";
+import type { ElasticCluster, SimBatch, SimListener, SimRequest } from "../cluster/simulated-cluster.ts";
 import { GpuTimes } from "./gpu-times.ts";
 
 const LOOKS = 10;

@@ -2,13 +2,13 @@
  * A run with a changing number of accelerators: the same workload and the same judge, with the closed loop between
  * them.
  */
-import { Judge } from "../metrics.ts";
-import { policyNamed } from "../policies.ts";
-import type { PlannerResult, PlannerWindow } from "../result.ts";
+import { Judge } from "../results/metrics.ts";
+import { policyNamed } from "../cluster/policies.ts";
+import type { PlannerResult, PlannerWindow } from "../results/result.ts";
 import type { DetailedRun, RunListener, RunOptions } from "../run.ts";
-import type { Scenario } from "../scenario.ts";
-import { type SimListener, type SimRequest, isElastic } from "../simulated-cluster.ts";
-import { createWorkload } from "../workload.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import { type SimListener, type SimRequest, isElastic } from "../cluster/simulated-cluster.ts";
+import { createWorkload } from "../scenario/workload.ts";
 import { ClosedLoop, type EpochEnd } from "./closed-loop.ts";
 
 /** @throws Error for a policy whose accelerators can't come and go */

@@ -4,7 +4,7 @@
 import { type Micros, millis } from "@tutti/units";
 import { type DynamicLoad, meanProfile, profiledHistogram, soloQuantile } from "../dynamic/dynamic-load.ts";
 import type { Lengths } from "../dynamic/lengths.ts";
-import type { ScenarioModel } from "../scenario.ts";
+import type { ScenarioModel } from "../scenario/scenario.ts";
 
 /** One mode of σ = 1/20, in ms. */
 export const around = (centreMs: number): Lengths => ({

@@ -4,7 +4,7 @@
  */
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros, millis } from "@tutti/units";
-import type { Scenario, ScenarioModel } from "../scenario.ts";
+import type { Scenario, ScenarioModel } from "../scenario/scenario.ts";
 
 export const RESNET50 = LatencyTable.affine({ alpha: 1053, beta: 5072, batchSizeMax: 64 });
 

@@ -1,8 +1,14 @@
 /** Runs a baseline over given requests, and writes down what it did. Times in ms, for tests to read. */
 import { LatencyTable } from "@tutti/profile";
 import { type Instant, type Micros, assert, micros, millis } from "@tutti/units";
-import type { Network, ScenarioModel } from "../../scenario.ts";
-import type { SimBatch, SimClusterFactory, SimListener, SimRefusal, SimRequest } from "../../simulated-cluster.ts";
+import type { Network, ScenarioModel } from "../../scenario/scenario.ts";
+import type {
+  SimBatch,
+  SimClusterFactory,
+  SimListener,
+  SimRefusal,
+  SimRequest,
+} from "../../cluster/simulated-cluster.ts";
 
 export const QUIET: Network = { ctrl: micros(0), data: micros(0), respond: micros(0), jitter: 0 };
 

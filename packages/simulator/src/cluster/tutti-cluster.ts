@@ -1,0 +1,214 @@
+/**
+ * Tutti's own schedulers: production's pure cores in virtual time, behind the port of the simulator.
+ *
+ * The network: a plan leaves so early that it can start on time although every delay is at its upper end, ±jitter
+ * included, as production plans with a high percentile of its measurements. Plans are therefore never late, and jitter
+ * costs the same as in production: earlier plans and earlier deadlines. The deadline given to the cores is less d_resp.
+ */
+import { FifoTable } from "@tutti/collections";
+import {
+  Cluster,
+  type DispatchedBatch,
+  type ModelThreadConfig,
+  type Policy,
+  type RefusalCause,
+  type Request,
+  asItCame,
+} from "@tutti/scheduling";
+import { type Instant, type Micros, micros, modelNumberOf, threadId } from "@tutti/units";
+import { ArrivedRequest, EarlierRequest } from "../scenario/arrived-request.ts";
+import { hasCosts } from "../scenario/costs.ts";
+import { JOB_TUNING, JobBacklog } from "../scenario/job-backlog.ts";
+import { dynamicRunTime, longestOf, percentileProfile } from "../dynamic/dynamic-load.ts";
+import { profileOfLoad } from "../dynamic/load-profile.ts";
+import { typedModels } from "../parts/accelerator-types.ts";
+import { LatencyTable } from "@tutti/profile";
+import { plannedDelays } from "../scenario/network-delays.ts";
+import { type Noise, NoiseSource, plannedRun } from "../scenario/noise.ts";
+import type { ScenarioModel } from "../scenario/scenario.ts";
+import type {
+  ElasticCluster,
+  SimBatch,
+  SimClusterOptions,
+  SimListener,
+  SimRequest,
+  SimSlice,
+  SlicedCluster,
+} from "./simulated-cluster.ts";
+
+/** Bound of a queue, as in production's batchers. */
+const QUEUE_MAX = 65_536;
+const IN_FLIGHT_MIN = 4_096;
+
+/** Settings of the cores that a policy may choose; the rest comes from the scenario. */
+export type Tuning = Partial<
+  Omit<ModelThreadConfig, "thread" | "term" | "epoch" | "profile" | "slo" | "ctrl" | "perItem" | "respond">
+> & {
+  readonly policy: Policy;
+  /** Knowledge of dynamic models. Default "percentiles": plan with the 99th percentile of batches' times. */
+  readonly knows?: "distributions" | "percentiles";
+  /** Steps of requests' costs that are known. Default "all"; "first": none but the SLO, to compare with. */
+  readonly steps?: "all" | "first";
+};
+
+export class TuttiCluster implements ElasticCluster, SlicedCluster {
+  readonly #cluster: Cluster;
+  readonly #listener: SimListener;
+  readonly #arrive: Micros;
+  readonly #respond: Micros;
+  readonly #knowsSteps: boolean;
+  /**
+   * Batches that are dispatched and not completed, by accelerator: they complete in the order of dispatch (CLUSTER-2).
+   * Empty where the listener has no `dispatched`.
+   */
+  readonly #onGpu: FifoTable<SimBatch>;
+  readonly #noise: NoiseSource | undefined;
+  readonly #backlog: JobBacklog;
+  /** Number of accelerators that are there: the first ones. */
+  #gpus: number;
+  #batches = 0;
+  /** Whether the cores saw only the workload's own requests, so that batches need no translation. */
+  #isPlain: boolean;
+
+  constructor(options: SimClusterOptions, tuning: Tuning | ((slo: Micros) => Tuning)) {
+    const { models: alike, gpus, types, network, noise, seed, listener } = options;
+    const delays = plannedDelays(network);
+    // A request with steps may come back as one that aims at a later step.
+    this.#isPlain = !alike.some(hasCosts);
+    const typed = types && typedModels(alike, types, network);
+    const models = typed?.models ?? alike;
+    this.#listener = listener;
+    this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
+    this.#respond = delays.respond;
+    this.#knowsSteps = typeof tuning === "function" || tuning.steps !== "first";
+    this.#gpus = gpus;
+    this.#noise = noise && new NoiseSource(noise, { seed, gpus });
+    this.#onGpu = new FifoTable(gpus);
+    this.#backlog = new JobBacklog(options, delays);
+    const common = {
+      ...({ patience: 1, gather: "target", queueMax: QUEUE_MAX, term: 1, epoch: 1, ...delays } as const),
+      guard: 0 as Micros, // virtual timers are never late
+      batchesInFlightMax: Math.max(IN_FLIGHT_MIN, 4 * gpus),
+    };
+    this.#cluster = new Cluster({
+      gpus,
+      models: [
+        ...models.map((model, i) => ({
+          ...common,
+          ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning, noise),
+          ...{ thread: threadId(i, 0), slo: model.slo },
+          unfit: typed?.unfit[i],
+          fastest: typed?.fastest[i],
+        })),
+        ...this.#backlog.jobs.map(({ thread, profile }) => ({ ...common, ...JOB_TUNING, thread, profile })),
+      ],
+      ...(typed !== undefined && { ownProfile: typed.ownProfile, typeOf: typed.typeOf }),
+      ...((noise !== undefined || models.some(({ runs, dynamic }) => runs !== undefined || dynamic !== undefined)) && {
+        runTime: (batch: DispatchedBatch, begin: Instant) => {
+          const model = models[modelNumberOf(batch.thread)];
+          const alone = model === undefined ? batch.expectedRun : undisturbedRun(model, batch);
+          return this.#noise?.runTime(batch.grant.gpu, begin, alone) ?? alone;
+        },
+      }),
+      listener: {
+        dispatched: (batch, at) => this.#dispatched(batch, at),
+        refused: (request, cause, at) => this.#refused(request, cause, at),
+        finished: (batch, begin, end) => this.#finished(batch, begin, end),
+      },
+    });
+    this.#backlog.begin(this.#cluster);
+  }
+
+  arrive(request: SimRequest): void {
+    const seen = this.#seen(request);
+    if (this.#noise === undefined) return this.#cluster.arrive(request.model, seen);
+    this.#cluster.arrive(request.model, seen, this.#noise.heardAt(seen.arrivedAt));
+  }
+  runSlice({ requests, ends, until }: SimSlice): void {
+    const isPlain = this.#respond === 0 && this.#arrive === 0 && this.#isPlain;
+    const seen = isPlain ? requests : requests.slice(0, ends.at(-1)).map((request) => this.#seen(request));
+    this.#cluster.runSlice({ requests: seen, ends, until: (until + this.#arrive) as Instant });
+  }
+  /** A request as the cores see it. */
+  #seen(request: SimRequest): Request {
+    const { steps } = request;
+    const isPlain = this.#respond === 0 && this.#arrive === 0 && request instanceof ArrivedRequest;
+    if (isPlain && (steps === undefined || this.#knowsSteps)) return request;
+    this.#isPlain = false;
+    return new EarlierRequest(request, this.#arrive, this.#respond, this.#knowsSteps ? steps : undefined);
+  }
+  withdraw(request: SimRequest, at: Instant): boolean {
+    // The cores know it by its number and its deadline.
+    return this.#cluster.withdraw(request.model, new EarlierRequest(request, this.#arrive, this.#respond), at);
+  }
+  runUntilIdle(): void {
+    this.#cluster.runUntilIdle();
+  }
+  nextAt(): Instant {
+    return this.#cluster.nextAt();
+  }
+  runUntil(at: Instant): void {
+    this.#cluster.runUntil(at);
+  }
+  resize(gpus: number, at: Instant): void {
+    for (let gpu = this.#gpus; gpu < gpus; gpu++) this.#cluster.join(gpu, at);
+    for (let gpu = this.#gpus - 1; gpu >= gpus; gpu--) this.#cluster.leave(gpu, at);
+    this.#gpus = gpus;
+  }
+
+  #dispatched(batch: DispatchedBatch, at: Instant): void {
+    if (this.#listener.dispatched === undefined || this.#backlog.isOf(batch)) return;
+    const { startAt, latest, frontrun, grant } = batch;
+    const told = { ...this.#toldOf(batch), plan: { startAt, latest, frontrun, freeAt: grant.freeAt } };
+    this.#onGpu.push(grant.gpu, told);
+    this.#listener.dispatched(told, at);
+  }
+  #refused(request: Request, cause: RefusalCause, at: Instant): void {
+    this.#listener.refused(originOf(request), cause, at);
+  }
+  #finished(batch: DispatchedBatch, begin: Instant, end: Instant): void {
+    if (this.#backlog.isOf(batch)) return this.#backlog.finished(this.#cluster, batch, begin, end);
+    const told = this.#onGpu.shift(batch.grant.gpu) ?? this.#toldOf(batch);
+    this.#listener.finished(told, begin, end, true);
+  }
+  #toldOf({ requests, grant }: DispatchedBatch): SimBatch {
+    const origins = this.#isPlain ? (requests as unknown as ArrivedRequest[]) : requests.map(originOf);
+    return { id: ++this.#batches, model: origins[0]!.model, gpu: grant.gpu, requests: origins };
+  }
+}
+
+/** Run time of a batch without noise. */
+function undisturbedRun(model: ScenarioModel, { requests }: DispatchedBatch): Micros {
+  if (model.dynamic === undefined) return (model.runs ?? model.profile).latency(requests.length);
+  return dynamicRunTime(model.dynamic, requests.length, longestOf(requests.map(originOf)));
+}
+
+/** Profiles to plan with: those of the scenario; for dynamic models, as far as the policy knows them. */
+function plannedWith(
+  { profile: alone, slo, dynamic }: ScenarioModel,
+  { knows, steps: _, ...tuning }: Tuning,
+  noise: Noise | undefined,
+) {
+  const profile = underNoise(alone, noise);
+  if (dynamic === undefined) return { ...tuning, profile };
+  const isAware = knows === "distributions";
+  return {
+    ...tuning,
+    profile: isAware ? profile : percentileProfile(dynamic),
+    dynamic: isAware ? profileOfLoad(dynamic, slo) : undefined,
+  };
+}
+
+/** The profile with run times as they are under noise. */
+function underNoise(profile: LatencyTable, noise: Noise | undefined): LatencyTable {
+  if (noise?.slow === undefined) return profile;
+  const points = profile
+    .toPoints()
+    .map(({ batchSize, latency }) => ({ batchSize, latency: plannedRun(noise, latency) }));
+  return LatencyTable.fromPoints(points, { batchSizeMax: profile.batchSizeMax });
+}
+
+function originOf(request: Request): SimRequest {
+  const seen = asItCame(request);
+  return seen instanceof EarlierRequest ? seen.origin : (seen as ArrivedRequest);
+}
