@@ -10,8 +10,7 @@
  *       answer nor batch (T5).
  *   M4. Every member of a batch ends by its deadline at plan time: start ≤ latest.
  *   M5. While a batch is chosen, wakeAt is one tick after the last moment at which it could be sent; otherwise NEVER.
- *   M6. The queue, the batches in flight and the remembered grants are bounded; at the queue's bound a request is
- *       refused.
+ *   M6. The queue, the batches in flight and the remembered grants are bounded; a full queue refuses requests.
  *   M7. Arrivals while a plan's grant is on its way must not push the planned head out. For d_ctrl from the moment the
  *       plan is due, and when its grant comes, the head is dropped only if it can't run even alone, so the batch
  *       shrinks instead. Without delays there is no such moment, and A2 holds as printed. See the README.
