@@ -48,7 +48,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "executor/src/batches/fence.ts",
     find: `if (now > batch.validUntil) return "expired";`,
     replace: ``,
-    from: 22,
+    from: 46,
   },
   {
     name: "a batcher shows a model the grants of a leader that it has left",
@@ -214,7 +214,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "executor/src/batches/batch-intake.ts",
     find: `return slot.turnAway(now, between(grantedAt, startAt), expectedRun);`,
     replace: `return slot.freeAt(now);`,
-    from: 3_513,
+    from: 494,
   },
   {
     name: "a model that nobody asks for leaves its executors before every ingress knows",
