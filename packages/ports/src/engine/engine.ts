@@ -41,7 +41,7 @@ export interface EngineModel {
 }
 export type LoadOutcome =
   | { readonly kind: "loaded"; readonly memoryBytes: number }
-  /** `fault`: as of a run. */
+  /** `reason`: without the model's name, which whoever tells it adds. `fault`: as of a run. */
   | { readonly kind: "failed"; readonly reason: string; readonly fault?: boolean };
 
 export interface EngineBatch {
