@@ -205,13 +205,15 @@ function wide(sink: Sink, element: unknown, min: bigint, max: bigint): bigint {
   return value;
 }
 
+/** An object of msgpack may hold what JSON has no text for. */
+function shownOf(element: unknown): string {
+  if (Array.isArray(element)) return `a list of ${element.length}`;
+  return typeof element === "object" && element !== null ? "an object" : (JSON.stringify(element) ?? "undefined");
+}
+
 function refusal(sink: Sink, element: unknown): TuttiError {
   const isNumber = typeof element === "bigint" || typeof element === "number"; // JSON can't write an infinite one
-  const shown = isNumber
-    ? String(element)
-    : Array.isArray(element)
-      ? `a list of ${element.length}`
-      : (JSON.stringify(element) ?? "undefined");
+  const shown = isNumber ? String(element) : shownOf(element);
   const hint =
     (sink.type === "INT64" || sink.type === "UINT64") && typeof element === "number" && Number.isInteger(element)
       ? " (write integers beyond 2^53 as strings)"

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import {
   type Form,
   bytesFromJson,
+  bytesFromValues,
   decodeAnswer,
   decodeRequest,
   encodeAnswer,
@@ -50,6 +51,12 @@ const tensor: fc.Arbitrary<Tensor> = fc
   });
 const plain = (tensors: readonly Tensor[]): unknown =>
   tensors.map(({ name, type, dims, data }) => ({ name, type, dims, data: [...data] }));
+
+test("an object among elements is refused, also one of msgpack's that JSON can't write", () => {
+  const refused = expect.objectContaining({ code: "TUTTI_INVALID_INPUT" });
+  expect(() => bytesFromValues("x", "FP32", [1], [{ a: 1n }])).toThrow(refused);
+  expect(() => bytesFromValues("x", "FP32", [1], [{ a: 1n }])).toThrow("element 0 is an object, which is no FP32");
+});
 
 test("JSON, msgpack and binary carry the same tensors", () => {
   fc.assert(
