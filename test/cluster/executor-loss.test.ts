@@ -359,6 +359,57 @@ test("a ready model that no executor can load any more is failed, with the reaso
   expect(notOk(asked.slice(1))).toEqual([]);
 });
 
+test("a failed model is served once an executor has loaded it that could not before, or that is new", () => {
+  let broken: readonly number[] = [];
+  const wrapEngine = failingLoads((gpu, model) => broken.includes(gpu) && model === "slow");
+  const { cluster } = new Watched({ gpus: 2, executors: 2, wrapEngine });
+  cluster.addModel(SLOW);
+  cluster.run(seconds(2));
+  const restart = (gpu: number): void => {
+    cluster.kill(`executor-${gpu}`);
+    cluster.run(millis(200));
+    cluster.startExecutor(`executor-${gpu}`, [gpuId(gpu)]);
+    cluster.run(millis(500));
+  };
+  broken = [0, 1];
+  restart(0);
+  restart(1);
+  cluster.run(seconds(2));
+  const states = [entry<ModelStatus>(cluster, "slow")?.state];
+  broken = [0];
+  restart(1);
+  cluster.run(seconds(3));
+  states.push(entry<ModelStatus>(cluster, "slow")?.state);
+  broken = [];
+  restart(0);
+  cluster.run(seconds(8));
+  states.push(entry<ModelStatus>(cluster, "slow")?.state);
+  const asked = cluster.load("slow", { rate: 10, duration: seconds(1), sloMs: 500 });
+  cluster.run(seconds(1));
+  expect([states, notOk(asked)]).toEqual([["failed", "failed", "ready"], []]);
+});
+
+test("a model whose trial run fails is tried once on an executor, and again on another", () => {
+  const trials: number[] = [];
+  const wrapEngine = (engine: Engine, gpu: GpuId): Engine => ({
+    type: engine.type,
+    load: (model, done) => engine.load(model, done),
+    unload: (name, done) => engine.unload(name, done),
+    run: (_, done) => {
+      trials.push(gpu);
+      done({ kind: "failed", reason: "a fault", fault: false });
+    },
+    stop: (done) => engine.stop(done),
+  });
+  const { cluster } = new Watched({ gpus: 2, executors: 1, wrapEngine });
+  cluster.addModel({ ...SLOW, isUnmeasured: true });
+  cluster.run(seconds(60));
+  const before = trials.splice(0).length;
+  cluster.startExecutor("executor-9", [gpuId(9)]);
+  cluster.run(seconds(60));
+  expect([before, trials.length]).toEqual([1, 1]);
+});
+
 test("a failed load is reported until the profiler has heard it, however many reports are lost", () => {
   let deaf = true;
   const watched = new Watched({

@@ -135,7 +135,7 @@ test.each(["tells", "is measured"] as const)(
   },
 );
 
-test("a model that has failed since it was ready is not made ready again by what it takes on a new type", () => {
+test("a model that was refused since it was ready is not made ready again by what it takes on a new type", () => {
   const wrapEngine = (engine: Engine, gpu: number): Engine => ({
     type: gpu === 0 ? engine.type : "slower",
     latencyOf: (_: string, __: number, batchSize: number) => millis(10 * batchSize),
@@ -158,10 +158,10 @@ test("a model that has failed since it was ready is not made ready again by what
   expect(stateOf()).toBe("ready");
   cluster.store.get(BUCKET.profiles, "m", (entry) => {
     if (typeof entry !== "object" || !("value" in entry)) throw new Error("no status");
-    const failed = { ...(fromJson(entry.value) as ModelStatus), state: "failed", reason: "by hand" };
-    cluster.store.put(BUCKET.profiles, "m", toJson(failed), () => undefined);
+    const refused = { ...(fromJson(entry.value) as ModelStatus), state: "refused", reason: "by hand" };
+    cluster.store.put(BUCKET.profiles, "m", toJson(refused), () => undefined);
   });
   cluster.startExecutor("executor-1", [gpuId(1)]);
   cluster.run(seconds(10));
-  expect(stateOf()).toBe("failed");
+  expect(stateOf()).toBe("refused");
 });

@@ -44,10 +44,13 @@ export class PlacementChecker {
 
   #follows(before: Placement, { epoch, madeAt, models, gpus, parked = [] }: Placement): void {
     if (epoch <= before.epoch) this.#report("PN1", `placement ${epoch} is written over ${before.epoch}`);
-    // Accelerators that were away for an epoch lose their places, and perhaps no others hold their models.
+    // Accelerators that were away for an epoch lose their places, and perhaps no others hold their models. While all
+    // are away, models stay without any.
     const placed = new Set(gpus.map(({ gpu }) => gpu));
-    const givesUp = (subCluster: string): boolean =>
-      before.gpus.some((one) => one.subCluster === subCluster && !placed.has(one.gpu));
+    const givesUp = (subCluster: string): boolean => {
+      const there = before.gpus.filter((one) => one.subCluster === subCluster);
+      return there.length === 0 || there.some(({ gpu }) => !placed.has(gpu));
+    };
     const served = new Set(models.map(({ number }) => number));
     for (const { number, subCluster } of before.models) {
       if (served.has(number) || givesUp(subCluster)) continue;

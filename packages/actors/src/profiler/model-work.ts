@@ -33,6 +33,10 @@ export class ModelWork {
     for (const [executor, { failure }] of this.reports) if (failure !== "" && counts(executor)) return failure;
     return "";
   }
+  /** Executors that have it loaded. */
+  get holders(): ActorKey[] {
+    return [...this.reports].flatMap(([executor, { failure }]) => (failure === "" ? [executor] : []));
+  }
   get types(): string[] {
     return [...new Set([...this.reports.values()].map((report) => report.type))].sort();
   }

@@ -35,6 +35,7 @@ import { plausible } from "../runtime/plausible.ts";
 import { isOnDuty } from "../runtime/duty.ts";
 import { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { ExecutorTypes } from "./executor-types.ts";
+import { FailedModels } from "./failed-models.ts";
 import { LiveProfiles } from "./live-profiles.ts";
 import { ModelExecutors } from "./model-executors.ts";
 import { ModelWork } from "./model-work.ts";
@@ -94,8 +95,7 @@ class Profiler implements Actor {
   readonly #times: RunTimePublisher;
   /** Executors that could not load a ready model, and why, by model. */
   readonly #lacking = new Map<string, Map<ActorKey, string>>();
-  /** Sub-clusters of failed models, when they failed or the last one since. */
-  readonly #failedIn = new Map<number, string | undefined>();
+  readonly #failed: FailedModels;
   #runsSeen = 0;
   #published = 0;
 
@@ -124,6 +124,7 @@ class Profiler implements Actor {
     });
     this.#placement = new PlacementWatcher(ports.store, this.#runtime.log, () => this.#onPlacement());
     this.#executors = new ModelExecutors(this.#runtime.registry, this.#placement);
+    this.#failed = new FailedModels(this.#executors);
     this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model, before) => {
         this.#onModel(model);
@@ -148,15 +149,8 @@ class Profiler implements Actor {
       work.note(measured);
       this.#advance(work);
     });
-    this.#runtime.onPlausible(
-      BatchFinished,
-      plausible(() => ports.clock.now()).finished,
-      ({ thread, batchSize, run, executor }) => {
-        this.#runsSeen++;
-        const typed = { type: this.#types.of(executor), bucket: bucketOf(thread), batchSize, run };
-        this.#live.get(modelNumberOf(thread))?.note(ports.clock.now(), typed);
-      },
-    );
+    const isPlausible = plausible(() => ports.clock.now()).finished;
+    this.#runtime.onPlausible(BatchFinished, isPlausible, (finished) => this.#onFinished(finished));
     this.#timers = [
       ports.clock.every(seconds(2), () => this.#refine()),
       ports.clock.every(millis(500), () => this.#advanceAll()),
@@ -182,7 +176,7 @@ class Profiler implements Actor {
   #forgetNumber(number: number): void {
     this.#live.delete(number);
     this.#types.forgetModel(number);
-    this.#failedIn.delete(number);
+    this.#failed.forget(number);
     this.#times.onGone(number);
   }
 
@@ -190,6 +184,7 @@ class Profiler implements Actor {
     const { spec, status } = model;
     if (status?.state === "ready") {
       this.#works.delete(spec.name);
+      this.#failed.forget(spec.number);
       if (this.#live.get(spec.number)?.spec.version !== spec.version)
         this.#live.set(
           spec.number,
@@ -202,11 +197,12 @@ class Profiler implements Actor {
         );
       return;
     }
-    if (status?.state === "refused" || status?.state === "failed") {
-      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#executors.placeOf(spec.number));
+    if (status?.state === "failed") {
+      if (!this.#works.has(spec.name)) this.#failed.note(spec, []);
       return;
     }
-    this.#failedIn.delete(spec.number);
+    this.#failed.forget(spec.number);
+    if (status?.state === "refused") return;
     // Once it is released it has to be measured, if it never was.
     if (status?.state === "quarantined") return void this.#works.delete(spec.name);
     const known = this.#works.get(spec.name);
@@ -219,18 +215,6 @@ class Profiler implements Actor {
     for (const name of this.#lacking.keys()) {
       const number = this.#catalog.get(name)?.spec.number;
       if (number === undefined || this.#executors.homeOf(number) === undefined) this.#lacking.delete(name);
-    }
-    this.#retryPlaced();
-  }
-
-  /** Tries failed models again where the planner has placed them since. They may have failed for lack of memory. */
-  #retryPlaced(): void {
-    for (const { spec, status } of this.#catalog.models()) {
-      if (status?.state !== "failed") continue;
-      const [before, now] = [this.#failedIn.get(spec.number), this.#executors.placeOf(spec.number)];
-      this.#failedIn.set(spec.number, now);
-      if (now !== undefined && now !== before && !this.#works.has(spec.name))
-        this.#works.set(spec.name, new ModelWork(spec));
     }
   }
 
@@ -269,6 +253,12 @@ class Profiler implements Actor {
     this.#publish({ ...status, state: "failed", reason });
   }
 
+  #onFinished({ thread, batchSize, run, executor }: BatchFinished): void {
+    this.#runsSeen++;
+    const typed = { type: this.#types.of(executor), bucket: bucketOf(thread), batchSize, run };
+    this.#live.get(modelNumberOf(thread))?.note(this.#ports.clock.now(), typed);
+  }
+
   /** Takes from an inventory the loaded models whose `ModelReported` was lost. */
   #onInventory(inventory: ExecutorInventory): void {
     const { executor, gpus, type, models } = inventory;
@@ -276,6 +266,7 @@ class Profiler implements Actor {
     this.#measureTypes(inventory);
     // Plans count a type before its executor serves: one that is held has its models loaded.
     if (isOther && this.#isOnDuty) for (const { number } of models) this.#refineNumber(number);
+    for (const spec of this.#failed.takeHeld(inventory)) this.#works.set(spec.name, new ModelWork(spec));
     if (this.#works.size === 0) return;
     const versions = new Map(models.map(({ number, version }) => [number, version]));
     for (const work of this.#works.values()) {
@@ -383,6 +374,9 @@ class Profiler implements Actor {
   }
 
   #publish(status: ModelStatus): void {
+    const spec = this.#catalog.get(status.name)?.spec;
+    if (status.state === "failed" && spec !== undefined)
+      this.#failed.note(spec, this.#works.get(status.name)?.holders ?? []);
     this.#works.delete(status.name);
     this.#published++;
     this.#ports.store.put(BUCKET.profiles, status.name, writeStored(isModelStatus, status), (result) => {
