@@ -23,6 +23,8 @@ test.each([
 test.each([
   ["models whose executor is awaited keep their places", 3_100_085],
   ["a model that had no room is served once models are divided", 3_100_113],
+  ["a model that has room nowhere gets it once another has moved", 3_101_297],
+  ["a model that had failed is served once a larger executor has it", 3_101_087],
 ])("where memory divides the models, %s", (_, seed) => {
   expect(runTrial(seed).violation).toBeUndefined();
 });

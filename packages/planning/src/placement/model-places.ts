@@ -15,10 +15,13 @@
  *        accelerators of a sub-cluster carry. A bound that is broken is restored whatever the tolerance, if it can be.
  *   MP7. Where only executors that died could hold a sub-cluster's models, these go where living ones have room, and
  *        the others stay as long as the executors are awaited: out of all sub-clusters they would be loaded later.
+ *   MP8. Where a model has room nowhere and would have it if others moved, these move first, as few bytes as may be,
+ *        and nothing is balanced meanwhile.
  */
 import { balance } from "./model-balance.ts";
 import { type DraftModel, type PlacementDraft, destinationOf } from "./placement-draft.ts";
 import type { LeftOut, ModelMove } from "./placement-problem.ts";
+import { makeRoom } from "./room-moves.ts";
 import { bytesText, rateText } from "./placement-texts.ts";
 
 export interface ModelPlaces {
@@ -34,8 +37,11 @@ export function placeModelsOf(draft: PlacementDraft): ModelPlaces {
   evict(draft);
   const forced = placeHomeless(draft, stranded);
   putBack(draft, stranded);
-  const { moves, waiting } = draft.problem.mayBalance ? balance(draft) : { moves: [], waiting: [] };
-  return { moves: [...forced, ...moves], waiting, arrived, leftOut: leftOutOf(draft) };
+  const room = makeRoom(draft, (subCluster) => !stranded.has(subCluster));
+  const mayBalance = draft.problem.mayBalance && room.waiting === undefined;
+  const { moves, waiting } = mayBalance ? balance(draft) : { moves: [], waiting: [] };
+  const leftOut = leftOutOf(draft, room.waiting);
+  return { moves: [...forced, ...room.moves, ...moves], waiting, arrived, leftOut };
 }
 
 /** Ends or takes back the moves in progress (MP3). */
@@ -212,7 +218,8 @@ function bestPlace(draft: PlacementDraft, entry: DraftModel, stranded: Stranded)
   return candidates[0]?.subCluster;
 }
 
-function leftOutOf(draft: PlacementDraft): LeftOut[] {
+/** @param waiting - a model for which room is being made, as is explained already */
+function leftOutOf(draft: PlacementDraft, waiting: number | undefined): LeftOut[] {
   const { subClusters } = draft.problem;
   const { executors } = draft;
   if (executors.length === 0) return [];
@@ -233,7 +240,8 @@ function leftOutOf(draft: PlacementDraft): LeftOut[] {
             ? `no accelerator holds more than ${bytesText(largestBytes)}`
             : `of the ${bytesText(largestBytes)} that the largest accelerator holds, ${bytesText(freeBytes)} are free at most`;
       const runs = dynamicBytes > 0 ? ` and ${bytesText(dynamicBytes)} while it runs` : "";
-      draft.explain(name, `is left out: it needs ${bytesText(memoryBytes)}${runs}, and ${there}`);
+      if (number !== waiting)
+        draft.explain(name, `is left out: it needs ${bytesText(memoryBytes)}${runs}, and ${there}`);
       return { number, name, memoryBytes, largestBytes, freeBytes };
     });
 }
