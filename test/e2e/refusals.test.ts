@@ -113,6 +113,12 @@ test("a request that is not kept is no explanation, and says what there is", asy
   expect(stderr).toContain('no ingress keeps a refused or late request "order-99"');
 });
 
+test("a name that no model has is told a similar one, and is no empty list", async () => {
+  const { code, stdout, stderr } = await up.command("refusals", "wdie");
+  expect([code, stdout]).toEqual([1, ""]);
+  expect(stderr).toContain('no model named "wdie" is loaded: did you mean "wide"? (TUTTI_NOT_FOUND)');
+});
+
 test("applications can't ask: the command names the operator's credentials", async () => {
   const { code, stderr } = await up.command("refusals", "--creds", credsOf("app-camera"));
   expect(code).toBe(1);

@@ -1,6 +1,15 @@
+import { ModelRegistry } from "@tutti/client/registries";
 import { InMemoryNetwork } from "@tutti/ports/bus";
-import { Heartbeat, type RefusedRequest, RefusalsAsked, RefusalsTold, subjectsOf } from "@tutti/protocol";
-import { type ActorKey, type Instant, actorKey, actorToken, instant, millis } from "@tutti/units";
+import { InMemoryStore } from "@tutti/ports/store";
+import {
+  Heartbeat,
+  type RefusedRequest,
+  RefusalsAsked,
+  RefusalsTold,
+  StatsReported,
+  subjectsOf,
+} from "@tutti/protocol";
+import { type ActorKey, type Instant, actorKey, actorToken, instant, micros, millis } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { expect, test, vi } from "vitest";
 import { EXIT } from "../failure.ts";
@@ -8,7 +17,7 @@ import { ClusterView } from "./cluster-view.ts";
 import { askIngresses } from "./ingress-questions.ts";
 import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
 import { refusalSentences } from "./refusal-sentences.ts";
-import { answersWithin, nobodyError, questionOf } from "./refusals.ts";
+import { answersWithin, checkName, nobodyError, questionOf } from "./refusals.ts";
 
 const AT = instant(Date.UTC(2026, 10, 26, 20, 16, 3, 123) * 1_000);
 const [INGRESS, BATCHER, EXECUTOR] = [77_777, 88_888, 99_999].map(actorKey);
@@ -130,6 +139,44 @@ test("flags become a question, and what is none says so", () => {
     expect(usage(undefined, { limit })).toEqual(wrong(`--limit ${limit}`));
   expect(usage("a.b", {})).toEqual(wrong("a.b is no name"));
   expect(usage(undefined, { app: "a b" })).toEqual(wrong("--app a b"));
+});
+
+test("a name that neither a model nor a pipeline has is told a similar one", async () => {
+  const network = new InMemoryNetwork();
+  const store = new InMemoryStore();
+  const draft = {
+    name: "mlp",
+    engine: "onnx",
+    slo: micros(25_000),
+    batchSizeMax: 8,
+    patience: 1,
+    version: "1",
+  } as const;
+  const tensors = { inputs: [], outputs: [], constants: [], axes: {}, buckets: [{}] };
+  await new ModelRegistry(store).publish({ ...draft, ...tensors });
+  await new ModelRegistry(store).publishVersion({ ...draft, ...tensors, version: "2" });
+  const ingress = network.connect({ name: "ingress" });
+  const who = { key: INGRESS!, role: "ingress" as const };
+  const pipelines = [{ name: "receipts", version: "1", slo: micros(25_000), stages: [], inputs: [], outputs: [] }];
+  const reporting = setInterval(() => {
+    const [beat, stats] = [new FrameWriter(INGRESS!), new FrameWriter(INGRESS!)];
+    beat.add(Heartbeat, { ...who, host: "h", pid: 1, leaving: false, sentAt: AT, startedAt: AT });
+    stats.add(StatsReported, { ...who, at: AT, figures: {}, pipelines });
+    ingress.publish(subjectsOf("main").beat("ingress"), beat.take());
+    ingress.publish(subjectsOf("main").stats("ingress"), stats.take());
+  }, 20);
+  const check = (name: string): Promise<void> =>
+    checkName(name, { bus: network.connect({ name: "operator" }), store, cluster: "main", waitMs: 60_000 });
+  const unknown = (advice: string): unknown =>
+    expect.objectContaining({ code: "TUTTI_NOT_FOUND", message: expect.stringContaining(advice) });
+  for (const name of ["mlp", "mlp/1", "mlp/2"]) await check(name);
+  await Promise.all([
+    check("receipts"),
+    expect(check("mpl")).rejects.toEqual(unknown('no model named "mpl" is loaded: did you mean "mlp"?')),
+    expect(check("reciepts")).rejects.toEqual(unknown('did you mean "receipts"?')),
+    expect(check("zebra")).rejects.toEqual(unknown('"tutti models" lists what is')),
+  ]);
+  clearInterval(reporting);
 });
 
 test("where no ingress answers, its permissions may be old: the advice ends with its restart", () => {
