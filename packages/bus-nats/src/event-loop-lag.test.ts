@@ -7,14 +7,18 @@ afterEach(() => void vi.useRealTimers());
 function scene() {
   const pongs: { resolve: () => void; reject: (error: Error) => void }[] = [];
   const slow: number[] = [];
+  const stoodStill: number[] = [];
   const probe = new EventLoopLag({
     everyMs: 100,
     slowMs: 1_000,
     now: () => Date.now(),
     flush: () => new Promise((resolve, reject) => pongs.push({ resolve, reject })),
-    onSlow: (lagMs) => slow.push(lagMs),
+    onSlow: (lagMs, stoodStillMs) => {
+      slow.push(lagMs);
+      stoodStill.push(stoodStillMs);
+    },
   });
-  return { pongs, slow, probe };
+  return { pongs, slow, stoodStill, probe };
 }
 
 test("one PING is under way at a time, and a prompt PONG is no news", async () => {
@@ -28,9 +32,9 @@ test("one PING is under way at a time, and a prompt PONG is no news", async () =
 });
 
 test("a PONG that is late is told while it is awaited, once, and again only after a prompt one", async () => {
-  const { pongs, slow, probe } = scene();
+  const { pongs, slow, stoodStill, probe } = scene();
   await vi.advanceTimersByTimeAsync(3_000);
-  expect(slow).toEqual([1_000]);
+  expect([slow, stoodStill]).toEqual([[1_000], [0]]);
   pongs.at(-1)!.resolve();
   await vi.advanceTimersByTimeAsync(100);
   await vi.advanceTimersByTimeAsync(600);
@@ -46,13 +50,43 @@ test("a PONG that is late is told while it is awaited, once, and again only afte
 });
 
 test("what a stall of our own hid is told when the PONG is read at last", async () => {
-  const { pongs, slow, probe } = scene();
+  const { pongs, slow, stoodStill, probe } = scene();
   await vi.advanceTimersByTimeAsync(100);
   vi.setSystemTime(Date.now() + 5_000); // no timer has run meanwhile
   pongs[0]!.resolve();
   await vi.advanceTimersByTimeAsync(0);
-  expect(slow).toEqual([5_000]);
+  expect([slow, stoodStill]).toEqual([[5_000], [4_900]]);
   probe.stop();
+});
+
+test("what came during a standstill is its doing, also where the PING went out just after it", async () => {
+  const { slow, stoodStill, probe } = scene();
+  await vi.advanceTimersByTimeAsync(50);
+  vi.setSystemTime(Date.now() + 5_000);
+  await vi.advanceTimersByTimeAsync(1_500);
+  expect([slow, stoodStill]).toEqual([[1_000], [5_000]]);
+  probe.stop();
+});
+
+test("a standstill explains no lag of a PING that went out long after it, nor a far longer one", async () => {
+  const early = scene();
+  await vi.advanceTimersByTimeAsync(50);
+  vi.setSystemTime(Date.now() + 5_000);
+  await vi.advanceTimersByTimeAsync(50);
+  early.pongs[0]!.resolve();
+  await vi.advanceTimersByTimeAsync(250);
+  early.pongs[1]!.resolve();
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect([early.slow, early.stoodStill]).toEqual([[1_000], [0]]);
+  early.probe.stop();
+  const long = scene();
+  await vi.advanceTimersByTimeAsync(100);
+  vi.setSystemTime(Date.now() + 700);
+  await vi.advanceTimersByTimeAsync(300);
+  expect([long.slow, long.stoodStill]).toEqual([[1_000], [700]]);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect([long.probe.lagMs, long.probe.stoodStillMs]).toEqual([2_000, 0]);
+  long.probe.stop();
 });
 
 test("a connection that breaks is not behind", async () => {

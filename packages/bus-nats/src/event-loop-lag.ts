@@ -9,7 +9,13 @@ export interface EventLoopLagOptions {
   readonly flush: () => Promise<void>;
   readonly now?: () => number;
   /** Called once per period of lag. */
-  readonly onSlow: (lagMs: number) => void;
+  readonly onSlow: (lagMs: number, stoodStillMs: number) => void;
+}
+
+/** A time in which none of the process' timers ran. */
+interface Standstill {
+  readonly ms: number;
+  readonly endedMs: number;
 }
 
 /**
@@ -21,15 +27,20 @@ export class EventLoopLag {
   readonly #options: EventLoopLagOptions;
   readonly #now: () => number;
   readonly #slowMs: number;
+  readonly #everyMs: number;
   readonly #timer: NodeJS.Timeout;
   #askedMs: number | undefined;
   #isSlow = false;
+  #tickedMs: number;
+  #standstill: Standstill | undefined;
 
   constructor(options: EventLoopLagOptions) {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
     this.#slowMs = options.slowMs ?? SLOW_MS;
-    this.#timer = setInterval(() => this.#ask(), options.everyMs ?? PROBE_MS);
+    this.#everyMs = options.everyMs ?? PROBE_MS;
+    this.#tickedMs = this.#now();
+    this.#timer = setInterval(() => this.#tick(), this.#everyMs);
     this.#timer.unref();
   }
 
@@ -38,8 +49,34 @@ export class EventLoopLag {
     return this.#askedMs === undefined ? 0 : this.#now() - this.#askedMs;
   }
 
+  /**
+   * How long the process stood still, where that explains the present lag (at least half of it); else 0. What came
+   * during a standstill waits behind it, so one that ended up to an interval before the PING counts too, or before now
+   * if no PING is under way.
+   */
+  get stoodStillMs(): number {
+    this.#noticeStandstill();
+    if (this.#standstill === undefined) return 0;
+    const { ms, endedMs } = this.#standstill;
+    const since = this.#askedMs ?? this.#now();
+    return endedMs >= since - this.#everyMs && ms >= this.lagMs / 2 ? ms : 0;
+  }
+
   stop(): void {
     clearInterval(this.#timer);
+  }
+
+  #tick(): void {
+    this.#noticeStandstill();
+    this.#tickedMs = this.#now();
+    this.#ask();
+  }
+
+  /** After a standstill a PONG may be read before the timer runs, so both look. */
+  #noticeStandstill(): void {
+    const endedMs = this.#now();
+    const ms = endedMs - this.#tickedMs - this.#everyMs;
+    if (ms >= this.#slowMs / 2) this.#standstill = { ms, endedMs };
   }
 
   #ask(): void {
@@ -61,6 +98,6 @@ export class EventLoopLag {
     const lagMs = this.lagMs;
     if (lagMs < this.#slowMs || this.#isSlow) return;
     this.#isSlow = true;
-    this.#options.onSlow(lagMs);
+    this.#options.onSlow(lagMs, this.stoodStillMs);
   }
 }

@@ -60,7 +60,10 @@ export class NatsBus implements Bus {
     });
     this.#writeNow = writerOf(connection);
     this.#closed = connection.closed().then((error) => this.#onClosed(error instanceof Error ? error : undefined));
-    this.#lag = new EventLoopLag({ flush: () => connection.flush(), onSlow: (lagMs) => this.#onSlow(lagMs) });
+    this.#lag = new EventLoopLag({
+      flush: () => connection.flush(),
+      onSlow: (lagMs, stoodStillMs) => this.#onSlow(lagMs, stoodStillMs),
+    });
     void this.#followStatus();
   }
 
@@ -234,8 +237,7 @@ export class NatsBus implements Bus {
       case "disconnect":
         this.#connected = false;
         this.#failRequests();
-        if (this.#lag.lagMs >= SLOW_MS)
-          this.#tell({ kind: "error", text: "the server cut off a slow consumer, or hung" });
+        this.#explainCut();
         return this.#tell({ kind: "disconnected" });
       case "reconnect":
         this.#connected = true;
@@ -254,9 +256,17 @@ export class NatsBus implements Bus {
     }
   }
 
-  #onSlow(lagMs: number): void {
-    const text = `what comes is read ${(lagMs / 1_000).toFixed(1)} s late: a slow consumer`;
-    this.#tell({ kind: "slow-consumer", lagMs, text });
+  #onSlow(lagMs: number, stoodStillMs: number): void {
+    const cause = stoodStillMs === 0 ? "a slow consumer" : stoodStillText(stoodStillMs);
+    const text = `what comes is read ${(lagMs / 1_000).toFixed(1)} s late: ${cause}`;
+    this.#tell({ kind: "slow-consumer", lagMs, stoodStillMs, text });
+  }
+
+  #explainCut(): void {
+    const { lagMs, stoodStillMs } = this.#lag;
+    if (stoodStillMs > 0)
+      this.#tell({ kind: "error", text: `the connection was lost: ${stoodStillText(stoodStillMs)}` });
+    else if (lagMs >= SLOW_MS) this.#tell({ kind: "error", text: "the server cut off a slow consumer, or hung" });
   }
 
   #onClosed(error: Error | undefined): void {
@@ -303,5 +313,8 @@ function writerOf(connection: Connection): (() => void) | undefined {
   const { protocol } = connection as { readonly protocol?: { flushPending?: () => void } };
   return typeof protocol?.flushPending === "function" ? () => protocol.flushPending?.() : undefined;
 }
+
+const stoodStillText = (ms: number): string =>
+  `this process stood still for ${(ms / 1_000).toFixed(1)} s (stopped, without CPU time, or in one long task)`;
 
 const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -60,21 +60,23 @@ test("what was on its way to an actor that stops is read, and it is done when no
   expect(heard).toEqual([7]);
 });
 
-test("an actor that reads more slowly than others send is a warning and a figure, by connection", () => {
+test("an actor that reads more slowly than others send, or stood still, is a warning and a figure, by connection", () => {
   const { network, clock, runtime, warnings, run } = scene();
   const { bus, bulk } = runtime(1);
   const figures: Readonly<Record<string, number>>[] = [];
   const reader = new FrameReader().on(StatsReported, (stats) => void figures.push(stats.figures));
   network.connect({ name: "watcher" }).subscribe("tutti.v1.c.stats.*", ({ payload }) => void reader.read(payload));
-  const status = { kind: "slow-consumer", lagMs: 2_500, text: "2.5 s late" } as const;
+  const status = { kind: "slow-consumer", lagMs: 2_500, stoodStillMs: 0, text: "2.5 s late" } as const;
   bulk.tell(status);
   bus.tell(status);
+  bus.tell({ ...status, stoodStillMs: 2_400, text: "stood still" });
   clock.advanceTo(after(clock.now(), seconds(1.5)));
   run(5);
-  expect(figures.at(-1)).toMatchObject({ slowConsumers: 2 });
+  expect(figures.at(-1)).toMatchObject({ slowConsumers: 2, standstills: 1 });
   expect(warnings).toEqual([
-    [{ connection: "bulk", slowConsumers: 1 }, "2.5 s late"],
-    [{ connection: "control", slowConsumers: 2 }, "2.5 s late"],
+    [{ connection: "bulk", slowConsumers: 1, standstills: 0 }, "2.5 s late"],
+    [{ connection: "control", slowConsumers: 2, standstills: 0 }, "2.5 s late"],
+    [{ connection: "control", slowConsumers: 2, standstills: 1 }, "stood still"],
   ]);
 });
 

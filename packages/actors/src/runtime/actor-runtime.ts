@@ -1,4 +1,4 @@
-import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
+import type { BusStatus, Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
 import type { Stop } from "@tutti/ports/clock";
 import {
   type CheckedMessage,
@@ -36,6 +36,8 @@ export interface ActorRuntimeOptions extends PeerWatcher {
   readonly told?: (at: Instant) => Pick<StatsReported, "batches" | "arrivals" | "refusals">;
 }
 
+type SlowConsumer = Extract<BusStatus, { readonly kind: "slow-consumer" }>;
+
 /** How often a heartbeat carries the address for links, which is a third of the cost of such a heartbeat. */
 const LINK_TOLD_EVERY = seconds(1);
 
@@ -62,6 +64,7 @@ export class ActorRuntime {
   #leaving = false;
   #linkToldAt: Instant = ALWAYS;
   #slowConsumers = 0;
+  #standstills = 0;
   /** Frames of a newer version come with every heartbeat of a newer peer: the first is reported, all are counted. */
   #saidNewer = false;
 
@@ -122,13 +125,13 @@ export class ActorRuntime {
         stats: () => this.#options.stats().figures,
       }),
       bus.onStatus((status) => {
-        if (status.kind === "slow-consumer") return this.#onSlow("control", status.text);
+        if (status.kind === "slow-consumer") return this.#onSlow("control", status);
         if (status.kind === "disconnected") this.registry.disconnected();
         if (status.kind === "reconnected") this.#onReconnected();
         this.log.info({ bus: status.kind, text: "text" in status ? status.text : undefined }, `bus ${status.kind}`);
       }),
       this.#ports.bulk.onStatus((status) => {
-        if (status.kind === "slow-consumer") this.#onSlow("bulk", status.text);
+        if (status.kind === "slow-consumer") this.#onSlow("bulk", status);
       }),
     );
     this.beat();
@@ -234,11 +237,13 @@ export class ActorRuntime {
   }
 
   /**
-   * This process reads more slowly than its peers send. The server holds their messages up, and cuts it off in the end.
+   * This process reads more slowly than its peers send, or stood still. The server holds their messages up, and cuts it
+   * off in the end.
    */
-  #onSlow(connection: "control" | "bulk", text: string): void {
-    this.#slowConsumers++;
-    this.log.warn({ connection, slowConsumers: this.#slowConsumers }, text);
+  #onSlow(connection: "control" | "bulk", { stoodStillMs, text }: SlowConsumer): void {
+    if (stoodStillMs > 0) this.#standstills++;
+    else this.#slowConsumers++;
+    this.log.warn({ connection, slowConsumers: this.#slowConsumers, standstills: this.#standstills }, text);
   }
 
   #onReconnected(): void {
@@ -262,7 +267,8 @@ export class ActorRuntime {
   report(): void {
     const stats = this.#options.stats();
     const at = this.#ports.clock.now();
-    const own = { frameFaults: this.faults, framesLost: this.#outbox.lost, slowConsumers: this.#slowConsumers };
+    const reading = { slowConsumers: this.#slowConsumers, standstills: this.#standstills };
+    const own = { frameFaults: this.faults, framesLost: this.#outbox.lost, ...reading };
     const figures = { ...stats.figures, ...own, ...this.#ports.vitals?.() };
     this.#outbox.add(this.subjects.stats(this.#options.role), StatsReported, {
       key: this.#config.key,

@@ -19,6 +19,7 @@ const TROUBLES: readonly (readonly [figure: string, text: string])[] = [
   ["framesLost", "messages not sent"],
   ["answersLost", "answers lost"],
   ["slowConsumers", "slow consumer"],
+  ["standstills", "stood still"],
 ];
 
 export interface Surroundings {

@@ -32,7 +32,7 @@ offered, good (answered in time) and refused are requests per second of the last
 CPU, memory, lag, msg/s and MB/s are a process's, and stand once, with the first of its actors: the rows below it with the same pid belong to it.
 CPU is in cores (100 % is one). lag says how late the event loop was in the last second. msg/s counts NATS messages, both ways.`,
   actors: `
-health is ok, or what is not: late heartbeat, not serving, draining, drained, event loop late, clock skewed, malformed messages, slow consumer, quarantined.`,
+health is ok, or what is not: late heartbeat, not serving, draining, drained, event loop late, clock skewed, malformed messages, slow consumer, stood still, quarantined.`,
 } as const;
 
 export function addOperators(program: Command, toCluster: (command: Command) => Command): void {

@@ -122,9 +122,10 @@ export type BusStatus =
   | { readonly kind: "permission-denied"; readonly subject: string; readonly text: string }
   /**
    * Messages wait for `lagMs` before they are read. The sender is held up, and in the end the server cuts the
-   * connection and all of them are lost.
+   * connection and all of them are lost. `stoodStillMs`: how long the process stood still, where that is the cause;
+   * else 0.
    */
-  | { readonly kind: "slow-consumer"; readonly lagMs: number; readonly text: string }
+  | { readonly kind: "slow-consumer"; readonly lagMs: number; readonly stoodStillMs: number; readonly text: string }
   | { readonly kind: "error"; readonly text: string };
 
 export interface ServiceInfo {
