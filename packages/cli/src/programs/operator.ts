@@ -12,7 +12,8 @@ can be only one at a time. The next one's turn comes when as many actors, accele
   tutti restart ranker-1          one process; host-b/executor-0 where several hosts have one of that name
   tutti restart 1k2j9             one actor, by the beginning of its id`,
   drain: `
-It is granted nothing more, finishes what it has accepted, ends, and stays down until \`tutti undrain\` or \`tutti restart\`.`,
+It is granted nothing more, finishes what it has accepted, ends, and stays down until \`tutti undrain\` or \`tutti restart\`, whatever --autoscale is
+advised. One that --autoscale has drained and \`tutti undrain\` brings back stays up until \`tutti drain\`.`,
   split: `
 Processes of the new parts start and load while the old ones serve; then those finish what they have and end, and the new ones serve. On a CPU parts are cores
 (\`tutti up --cores 4\`), on NVIDIA shares of the multiprocessors under CUDA MPS, and emulated ones take as much longer.

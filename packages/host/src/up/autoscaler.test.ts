@@ -2,15 +2,18 @@ import type { ScalingAdvised } from "@tutti/protocol";
 import { instant } from "@tutti/units";
 import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
+import { ProcessLog } from "../agent/process-log.ts";
+import { keeperOf } from "../agent/process-manager.ts";
+import { HeardSupervisor, PROCESS_TIMES } from "../testing/heard-supervisor.ts";
 import { Autoscaler, processesFor, stepTowards } from "./autoscaler.ts";
-import { type ChildState, Supervisor } from "./supervisor.ts";
+import { type ChildState, type Hold, Supervisor } from "./supervisor.ts";
 
 const advice = (gpus: number, change: number): ScalingAdvised => ({
   ...{ at: instant(0), advice: change, gpus, badRate: 0, idleShare: 0 },
 });
 const states = (...list: ChildState["state"][]) =>
-  list.map((state, i) => ({ spec: { name: `executor-${i}`, command: "", args: [] }, state }));
-const all = new Set(Array.from({ length: 8 }, (_, i) => `executor-${i}`));
+  list.map((state, i) => ({ spec: { name: `executor-${i}`, command: "", args: [] }, state, held: undefined as Hold }));
+const mayStart = (): boolean => true;
 
 test("advice is worth as many processes as have its accelerators", () => {
   expect(processesFor(advice(3, 2), 1)).toBe(5);
@@ -20,7 +23,7 @@ test("advice is worth as many processes as have its accelerators", () => {
 
 test("what is missing starts at once, what is too much goes one at a time, the highest first (AS2)", () => {
   const at = (wanted: number, list: ReturnType<typeof states>, isBusy = false) =>
-    stepTowards(wanted, list, { min: 1, ours: all, isBusy, isSpare: () => true });
+    stepTowards(wanted, list, { min: 1, mayStart, isBusy, isSpare: () => true });
   expect(at(3, states("ready", "parked", "parked", "parked"))).toEqual({
     start: ["executor-1", "executor-2"],
     drain: undefined,
@@ -33,12 +36,12 @@ test("what is missing starts at once, what is too much goes one at a time, the h
 test("whoever is the last one of a sub-cluster stays, and the next one below goes", () => {
   const list = states("ready", "ready", "ready", "parked");
   const at = (isSpare: (name: string) => boolean) =>
-    stepTowards(1, list, { min: 1, ours: all, isBusy: false, isSpare }).drain;
+    stepTowards(1, list, { min: 1, mayStart, isBusy: false, isSpare }).drain;
   expect(at((name) => name !== "executor-2")).toBe("executor-1");
   expect(at(() => false)).toBeUndefined();
 });
 
-test("the bounds hold whatever the advice is, and whom an operator drained stays down (AS1)", () => {
+test("the bounds hold whatever the advice is, and an operator's word stands (AS1)", () => {
   const list = fc.array(fc.constantFrom<ChildState["state"]>("ready", "starting", "parked", "waiting", "given-up"), {
     minLength: 1,
     maxLength: 8,
@@ -48,18 +51,20 @@ test("the bounds hold whatever the advice is, and whom an operator drained stays
       list,
       fc.integer({ min: -3, max: 20 }),
       fc.integer({ min: 1, max: 8 }),
-      fc.nat(255),
-      (given, wanted, least, bits) => {
+      fc.array(fc.constantFrom<Hold>("down", "up", undefined), { minLength: 8, maxLength: 8 }),
+      (given, wanted, least, holds) => {
         const min = Math.min(least, given.length);
-        const ours = new Set([...all].filter((_, i) => (bits >> i) % 2 === 1));
-        const { start, drain } = stepTowards(wanted, states(...given), {
-          ...{ min, ours, isBusy: false },
+        const held = states(...given).map((state, i) => ({ ...state, held: holds[i] }));
+        const holdOf = (name: string): Hold => holds[Number(name.at(-1))];
+        const { start, drain } = stepTowards(wanted, held, {
+          ...{ min, mayStart, isBusy: false },
           isSpare: (name) => Number(name.at(-1)) % 2 === 0,
         });
         const up = given.filter((state) => ["ready", "starting", "waiting"].includes(state)).length;
         expect(up + start.length).toBeLessThanOrEqual(Math.max(up, given.length));
-        if (drain !== undefined) expect([up - 1 >= min, Number(drain.at(-1)) % 2]).toEqual([true, 0]);
-        for (const name of start) expect(ours.has(name)).toBe(true);
+        if (drain !== undefined)
+          expect([up - 1 >= min, Number(drain.at(-1)) % 2, holdOf(drain) === "up"]).toEqual([true, 0, false]);
+        for (const name of start) expect(holdOf(name)).not.toBe("down");
         expect(start.length === 0 || drain === undefined).toBe(true);
       },
     ),
@@ -116,3 +121,67 @@ test("processes come and go as advised, and one that does not come up is tried a
   scaler.hear(advice(1, 3));
   expect(said).toHaveLength(2);
 });
+
+test("what an operator drains stays down, and what one brings back against the advice stays up (AS1)", async () => {
+  const children = new HeardSupervisor({
+    onReady: (name) => `ready ${name}`,
+    onLine: () => undefined,
+    onExit: () => undefined,
+  });
+  supervisor = children.supervisor;
+  const names = ["executor-0", "executor-1", "executor-2"];
+  for (const name of names) {
+    const spec = { name, command: process.execPath, args: ["-e", LIVES] };
+    if (name === "executor-0") supervisor.start(spec);
+    else supervisor.addParked(spec);
+  }
+  const said: string[] = [];
+  let hear: () => void = () => undefined;
+  const scaler = new Autoscaler({
+    ...{ supervisor, names, min: 1, gpusEach: 1 },
+    say: (event, _, { name }) => {
+      said.push(`${event} ${String(name)}`);
+      hear();
+    },
+  });
+  const until = async (event: string): Promise<void> => {
+    while (!said.includes(event)) await new Promise<void>((resolve) => (hear = resolve));
+    said.length = 0;
+  };
+  const nothingFollows = (wanted: number): void => {
+    scaler.hear(advice(wanted, 0));
+    expect(said).toEqual([]);
+  };
+  const operator = keeperOf({ supervisor, logs: new ProcessLog(), roleOf: () => "executor" });
+  const order = (what: "drain" | "undrain" | "restart", name: string) => operator.perform(what, name, PROCESS_TIMES);
+  await children.until(() => children.told.includes("ready executor-0"));
+  // Down, though the autoscaler had parked it before.
+  await order("drain", "executor-1");
+  scaler.hear(advice(1, 1));
+  await until("scaled executor-2");
+  nothingFollows(3);
+  scaler.hear(advice(1, 0));
+  await until("scaled executor-2");
+  // Undraining one's own drain gives it back to the autoscaler, and so does a restart.
+  for (const back of ["undrain", "restart"] as const) {
+    await order(back, "executor-1");
+    scaler.hear(advice(1, 0));
+    await until("scaled executor-1");
+    await order("drain", "executor-1");
+  }
+  // Up: it counts, so that another one goes. Then down, though the advice is three; then free.
+  await order("undrain", "executor-2");
+  scaler.hear(advice(1, 0));
+  await until("scaled executor-0");
+  nothingFollows(1);
+  await order("restart", "executor-2");
+  nothingFollows(1);
+  await order("drain", "executor-2");
+  scaler.hear(advice(1, 2));
+  await until("scaled executor-0");
+  nothingFollows(3);
+  await order("undrain", "executor-2");
+  scaler.hear(advice(1, 0));
+  await until("scaled executor-2");
+  scaler.close();
+}, 60_000);

@@ -1,7 +1,8 @@
 /**
  * `tutti up --autoscale 1:4`: starts and drains executors' processes by the planner's advice.
  *
- *   AS1. The number stays between the bounds; an executor that an operator drained is left alone, and is not counted.
+ *   AS1. The number stays between the bounds. An operator's word stands: an executor that an operator drained is left
+ *        down, and is not counted, and one that an operator undrained after the autoscaler had drained it is left up.
  *   AS2. An executor is drained, never killed: it finishes accepted batches, and other executors take the rest
  *        (docs/architecture.md, T9). One is drained at a time, the highest first, since those are idle most, and never
  *        the last one of a sub-cluster that has models.
@@ -42,42 +43,39 @@ export const processesFor = ({ gpus, advice }: Pick<ScalingAdvised, "gpus" | "ad
 /**
  * Chooses processes to start or to drain, so that `wanted` of them run, between the bounds. Pure.
  *
- * @param ours - names that may be started: those that no operator keeps down
+ * @param mayStart - whether a parked one may be started that no operator holds down
  * @param isBusy - some are starting or being drained: nothing is drained meanwhile
  * @param isSpare - whether the rest can serve everything without the named process
  */
 export function stepTowards(
   wanted: number,
-  states: readonly Pick<ChildState, "spec" | "state">[],
-  { min, ours, isBusy, isSpare }: StepOptions,
+  states: readonly Pick<ChildState, "spec" | "state" | "held">[],
+  { min, mayStart, isBusy, isSpare }: StepOptions,
 ): { readonly start: readonly string[]; readonly drain: string | undefined } {
-  const named = (isSo: (state: ChildState["state"]) => boolean): string[] =>
-    states.filter(({ state }) => isSo(state)).map(({ spec }) => spec.name);
-  const up = named((state) => state === "starting" || state === "ready" || state === "waiting");
+  const up = states.filter(({ state }) => state === "starting" || state === "ready" || state === "waiting");
   const goal = Math.max(min, Math.min(wanted, states.length));
-  const down = named((state) => state === "parked").filter((name) => ours.has(name));
-  if (up.length < goal) return { start: down.slice(0, goal - up.length), drain: undefined };
-  return { start: [], drain: up.length > goal && !isBusy ? up.findLast(isSpare) : undefined };
+  const down = states.filter(({ spec, state, held }) => state === "parked" && held !== "down" && mayStart(spec.name));
+  const namesOf = (chosen: typeof states): string[] => chosen.map(({ spec }) => spec.name);
+  if (up.length < goal) return { start: namesOf(down).slice(0, goal - up.length), drain: undefined };
+  const free = namesOf(up.filter(({ held }) => held !== "up"));
+  return { start: [], drain: up.length > goal && !isBusy ? free.findLast(isSpare) : undefined };
 }
 
 export interface StepOptions {
   readonly min: number;
-  readonly ours: ReadonlySet<string>;
+  readonly mayStart: (name: string) => boolean;
   readonly isBusy: boolean;
   readonly isSpare: (name: string) => boolean;
 }
 
 export class Autoscaler {
   readonly #options: AutoscalerOptions;
-  /** Processes that the autoscaler has parked. */
-  readonly #ours: Set<string>;
   readonly #mayStartAt = new Map<string, number>();
   readonly #changing = new Set<string>();
   #closed = false;
 
   constructor(options: AutoscalerOptions) {
     this.#options = options;
-    this.#ours = new Set(options.names.slice(options.min));
   }
 
   /** @param plan - the sub-clusters of executors. Default: all in one place */
@@ -90,9 +88,7 @@ export class Autoscaler {
       .filter(({ spec }) => order.has(spec.name))
       .sort((a, b) => order.get(a.spec.name)! - order.get(b.spec.name)!);
     const now = performance.now();
-    const ours = new Set(
-      [...this.#ours].filter((name) => !this.#changing.has(name) && now >= (this.#mayStartAt.get(name) ?? 0)),
-    );
+    const mayStart = (name: string): boolean => !this.#changing.has(name) && now >= (this.#mayStartAt.get(name) ?? 0);
     const wanted = processesFor(advised, gpusEach);
     // Let a starting process finish first: the next advice then includes it.
     const isBusy = this.#changing.size > 0;
@@ -101,7 +97,7 @@ export class Autoscaler {
       Array.from({ length: gpusEach }, (_, gpu) => order.get(name)! * gpusEach + gpu);
     const isSpare = (name: string): boolean =>
       plan.isSpare(gpusOf(name), ready.filter((other) => other !== name).map(gpusOf));
-    const { start, drain } = stepTowards(wanted, states, { min, ours, isBusy, isSpare });
+    const { start, drain } = stepTowards(wanted, states, { min, mayStart, isBusy, isSpare });
     for (const name of start) void this.#start(name, wanted);
     if (drain !== undefined) void this.#drain(drain, wanted);
   }
@@ -113,7 +109,6 @@ export class Autoscaler {
 
   async #start(name: string, wanted: number): Promise<void> {
     const { supervisor, say, readyMs = READY_MS, retryMs = RETRY_MS } = this.#options;
-    this.#ours.delete(name);
     this.#changing.add(name);
     say("scaling", `${name} starts: ${wanted} executors are needed`, { name, change: "start", wanted });
     let failure: unknown;
@@ -142,7 +137,6 @@ export class Autoscaler {
   async #park(name: string): Promise<readonly string[]> {
     const { supervisor, readyMs = READY_MS, graceMs = GRACE_MS } = this.#options;
     const said: string[] = [];
-    this.#ours.add(name);
     await drainProcess(supervisor, name, { readyMs, graceMs, report: (text) => said.push(text) });
     return said;
   }

@@ -6,6 +6,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import type { ProcessOrder } from "@tutti/protocol";
 
 export interface ChildSpec {
   readonly name: string;
@@ -56,7 +57,11 @@ export interface ChildState {
   /** Starts after the first one, by the supervisor or by an operator. */
   readonly restarts: number;
   readonly state: "starting" | "ready" | "waiting" | "parked" | "given-up";
+  readonly held: Hold;
 }
+
+/** How an operator's orders keep a child: down or up, whatever the autoscaler is advised; undefined: neither. */
+export type Hold = "down" | "up" | undefined;
 
 interface Child {
   readonly spec: ChildSpec;
@@ -77,6 +82,7 @@ interface Child {
   /** An operator keeps it down, or its successor is starting: its end needs no restart. */
   parked: boolean;
   givenUp: boolean;
+  held: Hold;
 }
 
 /**
@@ -121,6 +127,7 @@ export class Supervisor {
       stopping: false,
       parked: false,
       givenUp: false,
+      held: undefined,
     };
     this.#children.set(spec.name, child);
     return child;
@@ -177,6 +184,7 @@ export class Supervisor {
       ready: child.ready,
       restarts: Math.max(0, child.starts - 1),
       state: stateOf(child),
+      held: child.held,
     }));
   }
 
@@ -223,6 +231,17 @@ export class Supervisor {
     child.parked = true;
     clearTimeout(child.timer);
     return child.process;
+  }
+
+  /**
+   * Notes an operator's order. A drained child is held down, until it is undrained or restarted. One that is undrained
+   * although no operator drained it is held up, until it is drained.
+   */
+  noteOrder(name: string, order: Exclude<ProcessOrder, "split">): void {
+    const child = this.#child(name);
+    if (order === "drain") child.held = "down";
+    else if (child.held === "down") child.held = undefined;
+    else if (order === "undrain" && child.parked) child.held = "up";
   }
 
   /** Lets the child's waiting process serve, and every later one. */
