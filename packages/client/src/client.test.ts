@@ -390,8 +390,11 @@ test("costs go out with their first step as the SLO, and the wait is for the las
     [{ costs: [] }, "there is no step"],
     [{ costs: [...costs].reverse() }, "not later than"],
     [{ costs: [{ after: 25, cost: NaN }] }, "costs NaN"],
+    ...["25ms=1", ["25ms=1"], [["25ms", 1]], [null], [{ cost: 1 }], [{ after: "25ms", cost: "1" }], { after: 25 }].map(
+      (costs) => [{ costs }, 'give a list of steps: [{ after: "25ms", cost: 1 }'] as const,
+    ),
   ] as const)
-    await expect(client.infer("mlp", { x: [1] }, wrong)).rejects.toMatchObject({
+    await expect(client.infer("mlp", { x: [1] }, wrong as InferOptions)).rejects.toMatchObject({
       code: "TUTTI_INVALID_INPUT",
       message: expect.stringContaining(text),
     });

@@ -315,11 +315,18 @@ const CONTROL = /[\x00-\x1f\x7f]/;
 function costsOf({ costs, slo }: InferOptions): readonly CostOffset[] | undefined {
   if (costs === undefined) return undefined;
   if (slo !== undefined) throw invalid("the first step of the costs is the SLO: leave slo out");
-  if (!Array.isArray(costs))
+  if (!Array.isArray(costs) || !costs.every(isStep))
     throw invalid('costs: give a list of steps: [{ after: "25ms", cost: 1 }, { after: "100ms", cost: 3 }]');
   const checked = checkedCosts(costs.map(({ after, cost }) => ({ after: durationOf(after), cost })));
   if (typeof checked === "string") throw invalid(`costs: ${checked}`);
   return checked;
+}
+
+/** Callers without types may give a header's text, or a pair. */
+function isStep(step: unknown): boolean {
+  if (typeof step !== "object" || step === null) return false;
+  const { after, cost } = step as Readonly<Record<string, unknown>>;
+  return (typeof after === "string" || typeof after === "number") && typeof cost === "number";
 }
 
 function durationOf(given: string | number): Micros;

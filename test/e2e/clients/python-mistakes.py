@@ -28,6 +28,18 @@ INFER: list[dict[str, Any]] = [
     {"id": 17},
     {"version": 2},
 ]
+COSTS: list[Any] = [
+    "25ms=1",
+    17,
+    {"25ms": 1},
+    ["25ms=1"],
+    [("25ms",)],
+    [("25ms", 1, 2)],
+    [("25ms", "1")],
+    [(None, 1)],
+    [("25ms", None)],
+    [25, 1],
+]
 CONNECT: list[dict[str, Any]] = [{"app": "a.b"}, {"app": "a b"}, {"app": ""}, {"timeout": "soon"}]
 
 
@@ -44,6 +56,12 @@ with connect_sync(URL, app="shop") as client:
             outcomes[f"infer {options}"] = "ok"
         except Exception as error:
             outcomes[f"infer {options}"] = outcome_of(error)
+    for costs in COSTS:
+        try:
+            client.infer("plain", X, costs=costs)
+            outcomes[f"costs {costs!r}"] = "ok"
+        except Exception as error:
+            outcomes[f"costs {costs!r}"] = outcome_of(error)
     nothing: Any = dict.fromkeys(InferOptions.__annotations__)
     for options in ({}, nothing):
         client.infer("plain", X, **options)

@@ -87,11 +87,10 @@ class Tutti:
 
     async def _on_answer(self, message: Msg) -> None:
         token = message.subject[len(self._prefix) :]
-        flight = self._waiting.pop(token, None)
-        if flight is None:
-            self.late_answers += 1
-        else:
+        if flight := self._waiting.pop(token, None):
             flight.on_answer(token, message)
+        else:
+            self.late_answers += 1
 
 
 async def connect(
@@ -175,8 +174,7 @@ def _identity(path: str | PathLike[str] | None) -> dict[str, Any]:
         text = Path(path).read_text()
     except OSError as error:
         raise TuttiError.of("TUTTI_FORBIDDEN", f"the credentials file {path} cannot be read") from error
-    seed = re.search(r"^\s*(SU[A-Z2-7]{56})\s*$", text, re.MULTILINE)
-    if seed is None:
+    if (seed := re.search(r"^\s*(SU[A-Z2-7]{56})\s*$", text, re.MULTILINE)) is None:
         raise TuttiError.of("TUTTI_FORBIDDEN", f"{path} holds neither an nkey seed (SU…) nor a .creds file")
     return {"user_credentials": str(path)} if "BEGIN NATS USER JWT" in text else {"nkeys_seed_str": seed[1]}
 

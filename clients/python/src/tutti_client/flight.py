@@ -227,8 +227,7 @@ def checked(what: str, name: str, pattern: re.Pattern[str] = _NAME) -> str:
 def micros(given: Duration) -> int:
     """Read a length of time, in whole microseconds."""
     count = given / timedelta(milliseconds=1) if isinstance(given, timedelta) else given
-    match = _DURATION.fullmatch(count.strip() if isinstance(count, str) else f"{number_text(count)}ms")
-    if match is None:
+    if (match := _DURATION.fullmatch(count.strip() if isinstance(count, str) else f"{number_text(count)}ms")) is None:
         raise invalid(f'"{given}" is no length of time: write 25ms, 1.5s or a number of milliseconds')
     return floor(float(match[1]) * _FACTORS[match[2] or "ms"] + 0.5)
 
@@ -239,7 +238,10 @@ def _costs_of(options: InferOptions) -> list[tuple[int, float]]:
         return []
     if options.get("slo") is not None:
         raise invalid("the first step of the costs is the SLO: leave slo out")
-    steps = [(micros(after), cost) for after, cost in costs]
+    try:
+        steps = [(micros(after), 0.0 + cost) for after, cost in costs]
+    except (TypeError, ValueError):  # it is a header's text, say, and no pairs of a time and a number
+        steps = []
     is_rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in zip([(0, 0.0), *steps], steps, strict=False))
     if not (is_rising and 0 < len(steps) <= _COST_STEPS_MAX and 0 < steps[-1][1] <= _COST_MAX):
         raise invalid(f'costs: give 1 to {_COST_STEPS_MAX} steps, later and costlier: [("25ms", 1), ("100ms", 3)]')
