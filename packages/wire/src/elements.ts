@@ -26,9 +26,9 @@ const NON_FINITE: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * The raw little-endian bytes of `dims` elements. `data` is row-major, and flat or nested in lists of one length at
- * each depth. Integers of 64 bits may be strings; floats may be "NaN", "Infinity" or "-Infinity". A number that is
- * infinite was too large for a double, such as 1e400, and is refused.
+ * The raw little-endian bytes of `dims` elements. `data` is row-major, and flat or nested as `dims` say. Integers of 64
+ * bits may be strings; floats may be "NaN", "Infinity" or "-Infinity". A number that is infinite was too large for a
+ * double, such as 1e400, and is refused.
  * @throws {TuttiError} INVALID_INPUT naming the tensor and the first element that doesn't fit
  */
 export function bytesFromJson(
@@ -62,6 +62,10 @@ function bytesOfElements(
   const given = elementCount(sizes);
   if (given !== count)
     throw invalid(`tensor "${name}": shape [${dims.join(", ")}] has ${count} elements, data has ${given}`);
+  if (!isNestedAs(dims, sizes))
+    throw invalid(
+      `tensor "${name}": its shape is [${dims.join(", ")}], and data is nested as [${sizes.join(", ")}]: nest it as the shape says, or write one flat list`,
+    );
   const bytes = new Uint8Array(count * bytesOf(type));
   if (type === "FP32" && IS_LITTLE_ENDIAN && putPlainFloats(new Float32Array(bytes.buffer), data)) return bytes;
   putAll({ ...wanted, view: new DataView(bytes.buffer), at: 0 }, data, sizes.length);
@@ -81,6 +85,11 @@ function nestedSizes(name: string, data: readonly unknown[]): readonly number[] 
   checkNesting({ name, sizes, at: [] }, data, 0);
   return sizes;
 }
+
+/** Whether data is flat or nested as the shape says. Lists within an axis of no elements can't be written. */
+const isNestedAs = (dims: readonly number[], sizes: readonly number[]): boolean =>
+  sizes.length === 1 ||
+  (sizes.every((size, axis) => size === dims[axis]) && (sizes.length === dims.length || sizes.at(-1) === 0));
 
 interface Nesting {
   readonly name: string;

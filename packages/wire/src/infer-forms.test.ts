@@ -108,6 +108,7 @@ test("flat and nested data are the same tensor", () => {
       decodeRequest(
         "json",
         input({
+          shape: [2, 2, 1],
           data: [
             [[1], [2]],
             [[3], [4]],
@@ -115,7 +116,33 @@ test("flat and nested data are the same tensor", () => {
         }),
       ).inputs,
     ),
-  ).toEqual(plain(flat.inputs));
+  ).toEqual(plain(decodeRequest("json", input({ shape: [2, 2, 1] })).inputs));
+});
+
+test("data that is nested otherwise than its shape says is refused with both, however many elements it has", () => {
+  const three = [
+    [1, 2],
+    [3, 4],
+    [5, 6],
+  ];
+  for (const [shape, data, sizes] of [
+    [[2, 3], three, "3, 2"],
+    [[6], three, "3, 2"],
+    [[1, 3, 2], three, "3, 2"],
+    [[3, 2], [three], "1, 3, 2"],
+    [[2, 3], [[1, 2, 3, 4, 5, 6]], "1, 6"],
+  ] as const)
+    expect(refusal(input({ shape, data }))).toMatch(
+      `its shape is [${shape.join(", ")}], and data is nested as [${sizes}]: nest it as the shape says, or write one flat list`,
+    );
+  const bytesOf = (shape: readonly number[], data: readonly unknown[]): number =>
+    decodeRequest("json", input({ shape, data })).inputs[0]!.data.byteLength;
+  expect(bytesOf([3, 2], three)).toBe(24);
+  for (const shape of [
+    [2, 0],
+    [2, 0, 3],
+  ])
+    expect([bytesOf(shape, []), bytesOf(shape, [[], []])]).toEqual([0, 0]);
 });
 
 test("ragged lists are refused by their place though their elements are as many as the shape has", () => {
@@ -134,7 +161,7 @@ test("ragged lists are refused by their place though their elements are as many 
   ).toMatch("ragged: data[0][1] has 1, data[0][0] has 2");
   expect(ragged([[1, 2], 3, 4, 5, 6])).toMatch("ragged: data[1] is no list, data[0] has 2");
   expect(ragged([[], [1, 2, 3, 4, 5, 6]])).toMatch("ragged: data[1] has 6, data[0] has 0");
-  expect(ragged([[1], [[2, 3]]], [2])).toMatch("element 1 is a list of 2, which is no FP32");
+  expect(ragged([[1], [[2, 3]]], [2, 1])).toMatch("element 1 is a list of 2, which is no FP32");
   expect(ragged([1, [2, 3, 4, 5, 6]], [2])).toMatch("element 1 is a list of 5, which is no FP32");
   expect(
     ragged([
