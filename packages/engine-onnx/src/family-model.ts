@@ -20,6 +20,7 @@ import {
 import type ort from "onnxruntime-node";
 import { relativeDifference } from "./comparison.ts";
 import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
+import { CheckBudget } from "./check-budget.ts";
 import { paddingDifference } from "./padding-check.ts";
 import { type SessionSettings, differenceMax } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
@@ -76,11 +77,12 @@ export class FamilyModel {
     if (spec.family?.prefix === undefined) throw new LoadRefusal("the spec of a family says nothing of its prefix");
     const model = await FamilyModel.#create(spec, bytes, settings);
     try {
-      await model.#checkVariants(paddingDifference);
+      const budget = new CheckBudget();
+      await model.#checkVariants(budget, paddingDifference);
       // Before rows are compared: what a provider computes wrongly isn't the model's fault.
       if (settings.provider !== "cpu") await model.#compareWithCpu(bytes, settings);
       const tried = { bytes, provider: settings.provider, among: spec.family.variants.length };
-      await model.#checkVariants((view, run) => rowInfluence({ spec: view, ...tried }, run));
+      await model.#checkVariants(budget, (view, run) => rowInfluence({ spec: view, ...tried }, run));
     } catch (error) {
       await model.release();
       throw error;
@@ -194,9 +196,10 @@ export class FamilyModel {
   }
 
   /** Each variant by itself: the part that padding or other rows change may be its own. */
-  async #checkVariants(problemOf: typeof paddingDifference): Promise<void> {
+  async #checkVariants(budget: CheckBudget, problemOf: typeof paddingDifference): Promise<void> {
     for (const [index, { view }] of this.#variants.entries()) {
-      const problem = await problemOf(view, (inputs, rows) => this.#outputsOf(index, inputs, rows));
+      const run = budget.bound((inputs, rows) => this.#outputsOf(index, inputs, rows));
+      const problem = await problemOf(view, run);
       if (problem !== undefined) throw new LoadRefusal(`${view.name}: ${problem}`);
     }
   }

@@ -10,6 +10,7 @@ import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import { BATCH_AXIS, type ModelSpec, type Tensor, fedInputs } from "@tutti/protocol";
 import type ort from "onnxruntime-node";
 import { emptyBatch, putRows, rowShape, takeRows } from "./batch-rows.ts";
+import { CheckBudget } from "./check-budget.ts";
 import { relativeDifference } from "./comparison.ts";
 import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
 import { paddingDifference } from "./padding-check.ts";
@@ -57,7 +58,7 @@ export class LoadedModel {
     checkSelfContained(bytes);
     const model = await LoadedModel.#create(spec, bytes, settings);
     try {
-      const run = (inputs: readonly Tensor[], rows: number): Promise<Tensor[]> => model.#outputsOf(inputs, rows);
+      const run = new CheckBudget().bound((inputs, rows) => model.#outputsOf(inputs, rows));
       const padding = await paddingDifference(spec, run);
       if (padding !== undefined) throw new LoadRefusal(padding);
       // Before rows are compared: what a provider computes wrongly isn't the model's fault.

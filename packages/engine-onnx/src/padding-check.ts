@@ -14,6 +14,7 @@ import {
   mayMix,
   padValueOf,
 } from "@tutti/protocol";
+import type { Run } from "./check-budget.ts";
 import { relativeDifference } from "./comparison.ts";
 import { type PaddingTrial, bucketTrials, padTrial } from "./padding-trials.ts";
 import { randomBatch } from "./random-batch.ts";
@@ -21,8 +22,6 @@ import { bytesFrom } from "./tensor-types.ts";
 
 /** Accepted difference, as a share of an output's largest value. Half floats of another width differ by less. */
 const TOLERANCE = 1e-2;
-
-type Run = (inputs: readonly Tensor[], batchSize: number) => Promise<readonly Tensor[]>;
 
 /**
  * Runs one short row as it is, and padded: within its batch (mode `pad`), and from each size to the next (`bucket`). An

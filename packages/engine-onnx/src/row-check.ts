@@ -5,6 +5,7 @@
 import { BATCH_AXIS, type ModelSpec, type Tensor, elementCount, fedInputs } from "@tutti/protocol";
 import { type Micros, millis } from "@tutti/units";
 import { takeRow } from "./batch-rows.ts";
+import type { Run } from "./check-budget.ts";
 import { relativeDifference } from "./comparison.ts";
 import { since } from "./load-refusal.ts";
 import { mayTakeLong } from "./may-take-long.ts";
@@ -42,8 +43,6 @@ export interface TriedModel {
   /** Models that are tried in the same load, and share its time: the variants of a family. Default: 1. */
   readonly among?: number;
 }
-
-type Run = (inputs: readonly Tensor[], batchSize: number) => Promise<readonly Tensor[]>;
 
 /**
  * Runs two unlike rows each by itself, and together. A model that takes one row at a time isn't tried, nor one that may

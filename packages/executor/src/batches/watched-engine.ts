@@ -203,8 +203,15 @@ const LOAD_BYTES_PER_MICRO = 10;
 const compiles = (engineType: string): boolean => !/^(onnx-cpu|emulated)/.test(engineType);
 const fileTime = ({ file }: Pick<ModelSpec, "file">): number => Math.ceil((file?.bytes ?? 0) / LOAD_BYTES_PER_MICRO);
 
-export const loadLimitOf = (spec: Pick<ModelSpec, "file">, engineType: string): Micros =>
-  micros((compiles(engineType) ? LOAD_LIMIT_MIN_COMPILED : LOAD_LIMIT_MIN) + fileTime(spec));
+/**
+ * Deadline of a load. It includes one run of a row, since the engine tries rows, and can't end a run that takes long:
+ * a model that may run for so long must also be loaded.
+ */
+export function loadLimitOf(spec: Pick<ModelSpec, "file" | "slo" | "runDeadline">, engineType: string): Micros {
+  const least = compiles(engineType) ? LOAD_LIMIT_MIN_COMPILED : LOAD_LIMIT_MIN;
+  const run = spec.runDeadline ?? firstRunLimitOf(spec, { batchSize: 1, engineType });
+  return micros(least + fileTime(spec) + run);
+}
 
 /**
  * Deadline of a run on a model without measurements. A model whose rows take longer than its SLO can't be served, so
