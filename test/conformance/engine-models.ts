@@ -8,9 +8,11 @@ import {
   generateCnn,
   generateCtr,
   generateMlp,
+  onnxGraph,
 } from "@tutti/onnx-tools";
 import type { Tensor } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
+import { toHalf } from "@tutti/wire";
 
 const ROWS = 50;
 const SLOTS = 4;
@@ -28,6 +30,36 @@ export const flipped: EngineModel = {
   spec: { ...mlp.spec, name: "flipped" },
   bytes: damaged(mlp.bytes as Uint8Array, "flipped-bit"),
 };
+
+/** Computes in half floats, beginning with what onnxruntime 1.30 can't lay out anew: transposed rows times weights. */
+export function halfFloats(layers = 4, width = 64): EngineModel {
+  const { DataType, floats, modelBytes, node, uniform, value } = onnxGraph;
+  const prng = new Prng(1);
+  const weightsOf = (_: unknown, layer: number) => {
+    const tensor = floats(`w${layer}`, [width, width], uniform(prng, width * width, 3 / Math.sqrt(width)));
+    const numbers = new Float32Array(tensor.rawData.buffer);
+    return Object.assign(tensor, {
+      dataType: DataType.FLOAT16,
+      rawData: new Uint8Array(Uint16Array.from(numbers, toHalf).buffer),
+    });
+  };
+  const bytes = modelBytes({
+    name: "half",
+    inputs: [value("x", DataType.FLOAT, [2, "batch", width])],
+    outputs: [value("y", DataType.FLOAT, ["batch", 2, width])],
+    nodes: [
+      node("Cast", ["x"], ["half"], { to: BigInt(DataType.FLOAT16) }),
+      node("Transpose", ["half"], ["h0"], { perm: [1n, 0n, 2n] }),
+      ...Array.from({ length: layers }, (_, layer) => [
+        node("MatMul", [`h${layer}`, `w${layer}`], [`m${layer}`]),
+        node("Tanh", [`m${layer}`], [`h${layer + 1}`]),
+      ]).flat(),
+      node("Cast", [`h${layers}`], ["y"], { to: BigInt(DataType.FLOAT) }),
+    ],
+    initializers: Array.from({ length: layers }, weightsOf),
+  });
+  return modelOf("half", bytes);
+}
 
 export function inputs(model: EngineModel, batchSize: number, first: number): Tensor[] {
   return model.spec.inputs.map(({ name, type, dims }) => {

@@ -5,7 +5,7 @@ import type { EngineModel, LoadOutcome } from "@tutti/ports/engine";
 import { completeSpec, describeModel, draftModel, onnxGraph } from "@tutti/onnx-tools";
 import { Prng, assert } from "@tutti/units";
 import { expect, test } from "vitest";
-import { ctr, flipped, inputs, mlp } from "./engine-models.ts";
+import { ctr, flipped, halfFloats, inputs, mlp } from "./engine-models.ts";
 import { startEngineProcess } from "./engine-process.ts";
 import { engineConformance } from "./engine.suite.ts";
 
@@ -59,6 +59,13 @@ if (typeof driver !== "string") {
       kind: "failed",
       reason: expect.stringMatching(/computes this model wrongly.*--provider cpu/),
     });
+  });
+
+  test("onnx-webgpu: a model in half floats, which the CPU computes in wider ones, is loaded", async () => {
+    const engine = await start();
+    const outcome = await new Promise<LoadOutcome>((done) => engine.load(halfFloats(), done));
+    await new Promise<void>((done) => engine.stop(done));
+    expect(outcome).toMatchObject({ kind: "loaded" });
   });
 }
 

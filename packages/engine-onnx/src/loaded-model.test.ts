@@ -7,7 +7,7 @@ import { LoadedModel } from "./loaded-model.ts";
 import { type SessionSettings, sessionOptions } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
 import { toOrt } from "./tensor-types.ts";
-import { addOne, ocrRec, sileroVad } from "./test-models.ts";
+import { addOne, modelOf, ocrRec, sileroVad } from "./test-models.ts";
 
 const settings = { provider: "cpu", threads: 1, device: 0 } as const;
 const loaded: LoadedModel[] = [];
@@ -36,7 +36,10 @@ for (const make of [sileroVad, ocrRec]) {
   test(`${spec.name}: outputs are byte for byte those of onnxruntime called directly`, async () => {
     const model = await load(given);
     const batch = randomBatch(spec, { bucket, batchSize: 3, seed: 1 });
-    const session = await ort.InferenceSession.create(given.bytes as Uint8Array, sessionOptions(settings));
+    const session = await ort.InferenceSession.create(
+      given.bytes as Uint8Array,
+      sessionOptions(settings, given.bytes as Uint8Array),
+    );
     const feeds = Object.fromEntries(batch.inputs.map((input) => [input.name, toOrt(input)]));
     for (const { name, dims, values } of spec.constants) {
       feeds[name] = new ort.Tensor("int64", BigInt64Array.from(values.map(BigInt)), dims);
@@ -57,7 +60,7 @@ for (const make of [sileroVad, ocrRec]) {
     ) => Promise<ort.InferenceSession>;
     const made = vi
       .spyOn(ort.InferenceSession, "create")
-      .mockImplementation((bytes: Uint8Array) => create(bytes, sessionOptions(settings)));
+      .mockImplementation((bytes: Uint8Array) => create(bytes, sessionOptions(settings, bytes)));
     const model = await load(given, {}, { ...settings, provider: "cuda" });
     made.mockClear();
     const again = (): EngineBatch => randomBatch(spec, { bucket, batchSize: 9, seed: 3 });
@@ -86,6 +89,43 @@ for (const make of [sileroVad, ocrRec]) {
     }
   });
 }
+
+test("a provider may be as far from the CPU as rounding in half floats or quantized numbers takes it, and no further", async () => {
+  type Create = (bytes: Uint8Array, options?: ort.InferenceSession.SessionOptions) => Promise<ort.InferenceSession>;
+  const create = ort.InferenceSession.create.bind(ort.InferenceSession) as Create;
+  const { spec, bytes: plain } = addOne();
+  const one = Buffer.from(Float32Array.of(1).buffer);
+  const differs = async (by: number, docString: string): Promise<boolean> => {
+    // A graph's document, which changes no output; the other provider adds a bit more.
+    const bytes = Buffer.concat([
+      plain as Uint8Array,
+      Uint8Array.of(0x32, docString.length),
+      Buffer.from(docString, "latin1"),
+    ]);
+    const other = Buffer.from(bytes);
+    other.set(new Uint8Array(Float32Array.of(1 + by).buffer), other.indexOf(one));
+    const made = vi
+      .spyOn(ort.InferenceSession, "create")
+      .mockImplementation(((_, options) =>
+        create(options?.executionProviders?.[0] === "cpu" ? bytes : other, sessionOptions(settings, bytes))));
+    const loading = load(
+      modelOf(bytes, { name: "m", inputs: spec.inputs, outputs: spec.outputs }),
+      {},
+      { ...settings, provider: "webgpu" },
+    );
+    const refusal = await loading.then(
+      () => undefined,
+      (error: Error) => error.message,
+    );
+    made.mockRestore();
+    if (refusal !== undefined) expect(refusal).toMatch(/computes this model wrongly: its outputs are 0\.\d+ away/);
+    return refusal !== undefined;
+  };
+  const half = "\x10\x0a\x42\x01w\x4a";
+  expect([await differs(1e-4, ""), await differs(0.01, "")]).toEqual([false, true]);
+  expect([await differs(0.01, half), await differs(0.1, half)]).toEqual([false, true]);
+  expect([await differs(0.1, "QuantizeLinear"), await differs(1, "QuantizeLinear")]).toEqual([false, true]);
+});
 
 test("a file with another sha256 than the spec's is refused, though onnxruntime would load it", async () => {
   const { spec, bytes } = sileroVad();

@@ -1,4 +1,5 @@
 import type ort from "onnxruntime-node";
+import { endsLayoutOfConvolutions } from "./half-floats.ts";
 
 /** Execution provider: the CPU, any GPU over Vulkan, or an NVIDIA GPU. */
 export type Provider = "cpu" | "webgpu" | "cuda";
@@ -40,14 +41,19 @@ export interface SessionSettings {
  * Session options of a provider. One thread by default: an executor on a CPU is one core, and more executors are better
  * than wider ones (two threads take 5.1 to 3.2 ms for 45 % more CPU). Severity 4: an error reaches its batch's outcome,
  * so the native logger need not print it as well.
+ *
+ * @param bytes - the file
  */
-export function sessionOptions({ provider, threads, device }: SessionSettings): ort.InferenceSession.SessionOptions {
+export function sessionOptions(
+  { provider, threads, device }: SessionSettings,
+  bytes: Uint8Array,
+): ort.InferenceSession.SessionOptions {
   return {
     executionProviders: [provider === "cuda" ? { name: provider, deviceId: device } : provider],
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: "sequential",
-    graphOptimizationLevel: "all",
+    graphOptimizationLevel: endsLayoutOfConvolutions(bytes) ? "layout" : "all",
     // A pattern would be kept for every shape, and each batch size is one: without them the demo's text detector takes
     // 130 MB less, and no model runs slower.
     enableMemPattern: false,

@@ -12,6 +12,7 @@ import { mayTakeLong } from "./may-take-long.ts";
 import { corner } from "./padding-check.ts";
 import { type Provider, differenceMax } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
+import { roundingOf } from "./rounding.ts";
 import { valuesOf } from "./tensor-types.ts";
 
 /** Pairs of rows that must all differ: a near tie or a value around zero is unlike in one, and not in each. */
@@ -21,18 +22,11 @@ const DRAWS = 16;
 /** Slower rows aren't tried: all runs together stay within the deadline of a load. */
 const SLOW: Micros = millis(500);
 
-/** Differences that rounding makes, as shares of an output's largest value. */
-const OF_HALF_FLOATS = 1e-2;
-/** The scale of dynamic quantization is that of the whole batch, and one rounding is 1/255 of it, in every layer. */
-const OF_QUANTIZED = 0.1;
 /**
  * Share of integers that may be unlike, over that of floats: the indexes of values so close that rounding swaps them.
  */
 const INTEGERS_TIMES = 10;
 
-/** Names as files have them: QuantizeLinear and DynamicQuantizeLinear, Cast's `to: FLOAT16`, and `to: BFLOAT16`. */
-const QUANTIZE = Buffer.from("QuantizeLinear");
-const TO_HALF = [Buffer.from("\x0a\x02to\x18\x0a", "latin1"), Buffer.from("\x0a\x02to\x18\x10", "latin1")];
 /** `training_mode: 1`, an attribute of batch normalizations alone. */
 const TRAINING = Buffer.from("\x0a\x0dtraining_mode\x18\x01", "latin1");
 
@@ -157,14 +151,6 @@ function differenceOf(expected: Tensor, actual: Tensor, most: number): number {
   let unlike = 0;
   for (let at = 0; at < own.length; at++) if (own[at] !== beside[at]) unlike++;
   return unlike <= INTEGERS_TIMES * most * own.length ? 0 : difference;
-}
-
-/** Differences of rounding within this file, at least `least`. */
-function roundingOf({ inputs, outputs }: ModelSpec, bytes: Uint8Array, least: number): number {
-  const file = bufferOf(bytes);
-  if (file.includes(QUANTIZE)) return OF_QUANTIZED;
-  const isHalf = [...inputs, ...outputs].some(({ type }) => type === "FP16") || TO_HALF.some((to) => file.includes(to));
-  return isHalf ? Math.max(least, OF_HALF_FLOATS) : least;
 }
 
 /** Whether a row by itself gets another answer the next time, or none. */

@@ -111,7 +111,7 @@ async function unload(name: string): Promise<void> {
 async function problemWithProvider(): Promise<string | undefined> {
   try {
     const probe = Uint8Array.from(Buffer.from(PROBE_MODEL_BASE64, "base64"));
-    const session = await ort.InferenceSession.create(probe, sessionOptions(options));
+    const session = await ort.InferenceSession.create(probe, sessionOptions(options, probe));
     const { y } = await session.run({ x: new ort.Tensor("float32", Float32Array.of(1, 2, 3, 4), [1, 4]) });
     await session.release();
     return String(y?.data) === "2,3,4,5"

@@ -70,4 +70,4 @@ const hasRunSizes = ({ provider }: SessionSettings, bytes: Uint8Array): boolean 
   provider === "cuda" && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes(CONVOLUTION);
 
 const createSession = (bytes: Uint8Array, settings: SessionSettings): Promise<Session> =>
-  ort.InferenceSession.create(bytes, sessionOptions(settings));
+  ort.InferenceSession.create(bytes, sessionOptions(settings, bytes));

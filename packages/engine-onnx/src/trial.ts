@@ -17,7 +17,10 @@ export interface Trial {
  */
 export async function openTrial(bytes: Uint8Array): Promise<Trial> {
   checkSelfContained(bytes);
-  const session = await ort.InferenceSession.create(bytes, sessionOptions({ provider: "cpu", threads: 1, device: 0 }));
+  const session = await ort.InferenceSession.create(
+    bytes,
+    sessionOptions({ provider: "cpu", threads: 1, device: 0 }, bytes),
+  );
   return {
     run: async (feeds) => {
       const taken = feeds.filter(({ name }) => session.inputNames.includes(name));
