@@ -106,8 +106,9 @@ test("a provider may be as far from the CPU as rounding in half floats or quanti
     other.set(new Uint8Array(Float32Array.of(1 + by).buffer), other.indexOf(one));
     const made = vi
       .spyOn(ort.InferenceSession, "create")
-      .mockImplementation(((_, options) =>
-        create(options?.executionProviders?.[0] === "cpu" ? bytes : other, sessionOptions(settings, bytes))));
+      .mockImplementation((_, options) =>
+        create(options?.executionProviders?.[0] === "cpu" ? bytes : other, sessionOptions(settings, bytes)),
+      );
     const loading = load(
       modelOf(bytes, { name: "m", inputs: spec.inputs, outputs: spec.outputs }),
       {},

@@ -83,8 +83,14 @@ async function surveyFolder(directory: string): Promise<RepositoryListing> {
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: Error) => {
     throw new CommandError(`--models ${directory}: ${error.message}`);
   });
-  const folders = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
-  const names = folders.map(({ name }) => name).sort();
+  const shown = entries.filter(({ name }) => !name.startsWith("."));
+  const isFolder = await Promise.all(
+    shown.map(async (entry) => {
+      if (!entry.isSymbolicLink()) return entry.isDirectory();
+      return (await stat(join(directory, entry.name)).catch(() => undefined))?.isDirectory() === true;
+    }),
+  );
+  const names = shown.flatMap(({ name }, i) => (isFolder[i] === true ? [name] : [])).sort();
   const found = await Promise.allSettled(names.map((name) => newestVersion(directory, name)));
   return {
     models: found.flatMap((one) => (one.status === "fulfilled" ? [one.value] : [])),

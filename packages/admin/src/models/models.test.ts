@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { generateAddOne } from "@tutti/onnx-tools";
@@ -76,6 +76,15 @@ test("a folder in Triton's layout gives each model in its newest version, with t
   ]);
   const { model } = await readModelFile({ path: models[0]?.path ?? "", flags: { max_batch_size: 2 } });
   expect(model).toMatchObject({ name: "add", slo: 20_000, batchSizeMax: 2 });
+});
+
+test("links to folders of models are followed; other links are no models", async () => {
+  const models = await folder({ "add/1/model.onnx": generateAddOne() });
+  const root = await folder({ "note.txt": "" });
+  await symlink(join(models, "add"), join(root, "linked"));
+  await symlink(join(root, "note.txt"), join(root, "note"));
+  await symlink(join(root, "nowhere"), join(root, "gone"));
+  expect(await listRepository(root)).toMatchObject([{ name: "linked", path: join(root, "linked/1/model.onnx") }]);
 });
 
 test("a folder of another shape is refused with the layout that is expected", async () => {
