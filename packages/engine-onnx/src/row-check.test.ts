@@ -47,6 +47,11 @@ test("a thousandth of the largest value is rounding; more is named with the outp
   expect(runs).toEqual([1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2, 1]);
 });
 
+test("where a row by itself gives zeros, the difference is told without a share of them", async () => {
+  const { problem } = await tried((x, rows) => (rows === 2 ? x : x.map(() => 0)));
+  expect(problem).toMatch(/of a row differs by more than its largest value from what/);
+});
+
 test("half floats and quantized numbers in the file allow more rounding, not any difference", async () => {
   const half = "\x0a\x02to\x18\x0a\xa0\x01\x02";
   for (const [file, share] of [

@@ -67,13 +67,16 @@ export async function rowInfluence(
     }
     if (found === undefined || (await isRandom(tried, { spec, most, run }))) return undefined;
   }
-  const by = Number.isFinite(found!.by) ? `by ${found!.by.toPrecision(2)} of its largest value` : "in what is a number";
+  const by = Number.isFinite(found!.by) ? `by ${shareOf(found!.by)} its largest value` : "in what is a number";
   return (
     `rows of a batch influence each other: output '${found!.output}' of a row differs ${by} from what the row gets by itself, ` +
     "so one publisher's answer would depend on another's request (a mean or a softmax over the batch axis does that). " +
     "Export the model without it, or write `max_batch_size: 1` in config.yaml (each request runs by itself)"
   );
 }
+
+/** An output whose values by itself are all 0 has no share that would mean anything. */
+const shareOf = (by: number): string => (by > 1 ? "more than" : `${by.toPrecision(2)} of`);
 
 interface Pair {
   readonly rows: readonly (readonly Tensor[])[];
