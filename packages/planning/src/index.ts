@@ -15,6 +15,7 @@ export * from "./packing/prefix.ts";
 export type * from "./packing/steps.ts";
 export * from "./packing/stream.ts";
 export * from "./fractions/division.ts";
+export * from "./fractions/typed-division.ts";
 export * from "./fractions/gpulet.ts";
 export * from "./fractions/interference.ts";
 export * from "./fractions/model.ts";

@@ -95,12 +95,13 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
 
 /** Sub-clusters choose one by one: there is no one result. */
 function divisionResult(scenario: Scenario, subClusters: number): DivisionResult | undefined {
-  const { models } = scenario;
+  const { models, types } = scenario;
   const division = subClusters === 1 ? divisionFor(scenario) : undefined;
   if (division === undefined) return undefined;
-  const { kind, whole, halves } = division;
+  const { divided, whole, halves } = division;
   return {
-    kind,
+    kind: divided.includes(true) ? "halves" : "whole",
+    ...(types !== undefined && { types: types.filter((_, i) => divided[i]).map(({ name }) => name) }),
     wholeRps: perSecond(whole.carried),
     halvesRps: perSecond(halves.carried),
     waitsOnWhole: whole.waits === undefined ? null : models[whole.waits]!.name,

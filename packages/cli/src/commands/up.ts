@@ -97,7 +97,7 @@ export async function up(command: Command): Promise<void> {
     ending.push(() => agent.stop());
     const scaling = autoscalerOf(options, planned, deployment, announcer);
     if (scaling !== undefined) ending.push(() => Promise.resolve(scaling.close()));
-    const divider = dividerOf(known, { planned, deployment, announcer });
+    const divider = dividerOf(options, known, { planned, deployment, announcer });
     if (divider !== undefined) ending.push(() => Promise.resolve(divider.close()));
     const start = (): Promise<void> => deployment.start(planned);
     const work = serve({ options, loadable, repository, announcer, nats, stop, start, scaling, divider });
@@ -161,27 +161,43 @@ interface Dividing {
   readonly announcer: Announcer;
 }
 
+/** Latencies on halves of emulated executors beside real ones, and of all others. */
+interface OnHalves {
+  readonly emulated: DivisibleModels;
+  readonly real: DivisibleModels;
+}
+
 /** @throws {CommandError} the input is faulty */
-async function onHalves(
-  { divide }: UpOptions,
-  loadable: readonly LoadableModel[],
-): Promise<DivisibleModels | undefined> {
+async function onHalves({ divide }: UpOptions, loadable: readonly LoadableModel[]): Promise<OnHalves | undefined> {
   if (divide === false) return undefined;
-  return divide === true ? emulatedOnHalves(loadable.map(({ model }) => model)) : readOnHalves(divide);
+  const emulated = emulatedOnHalves(loadable.map(({ model }) => model));
+  return { emulated, real: divide === true ? emulated : await readOnHalves(divide) };
 }
 
 /** @throws {CommandError} no executor can be split */
 function dividerOf(
-  known: DivisibleModels | undefined,
+  { emulate, provider }: UpOptions,
+  known: OnHalves | undefined,
   { planned, deployment, announcer }: Dividing,
 ): Divider | undefined {
   if (known === undefined) return undefined;
   const executors = planned.filter(({ role }) => role === "executor");
-  const names = executors.filter(({ splittable }) => splittable !== undefined).map(({ name }) => name);
+  const isBeside = ({ splittable }: PlannedRole): boolean =>
+    emulate === undefined && splittable?.machine.provider === "emulated";
+  const types = [
+    {
+      type: emulate === undefined ? provider : "emulated",
+      known: known.real,
+      own: executors.filter((one) => !isBeside(one)),
+    },
+    { type: "emulated", known: known.emulated, own: executors.filter(isBeside) },
+  ];
   const whole = executors.find(({ splittable }) => splittable === undefined);
   if (whole !== undefined) throw usageError(`--divide: ${whole.name} can't be split: ${whole.unsplittable}`);
   return new Divider({
-    ...{ known, names },
+    types: types.flatMap(({ own, ...one }) =>
+      own.length === 0 ? [] : [{ ...one, names: own.map(({ name }) => name) }],
+    ),
     isSplit: (name) => deployment.parts?.isSplit(name) === true,
     split: (name, size) =>
       deployment.processManager.perform("split", name, { size, readyMs: SPLIT_MS, report: () => undefined }),

@@ -74,9 +74,10 @@ function plannerLines(planner: PlannerResult | undefined): string[] {
 
 function divisionLines(division: DivisionResult | undefined): string[] {
   if (division === undefined) return [];
-  const { kind, wholeRps, halvesRps, waitsOnWhole } = division;
+  const { kind, types, wholeRps, halvesRps, waitsOnWhole } = division;
   const because = waitsOnWhole === null ? "" : ` (then ${waitsOnWhole} waits for too long)`;
-  const how = kind === "halves" ? "each as two halves" : "whole, not halved";
+  const which = types === undefined ? "each" : `each ${types.join(" and ")}`;
+  const how = kind === "halves" ? `${which} as two halves` : "whole, not halved";
   return [
     `  division  ${how}: halves are expected to carry ${count(halvesRps)} r/s, whole ones ${count(wholeRps)}${because}`,
   ];

@@ -1,7 +1,7 @@
 import { D6_INTERFERENCE, D6_PROFILES, d6Model } from "@tutti/planning/testing";
 import { after, instant, millis, seconds } from "@tutti/units";
-import { expect, test } from "vitest";
-import { Divider, type DivisibleModels, type MeasuredLoad } from "./divider.ts";
+import { describe, expect, test } from "vitest";
+import { Divider, type DivisibleExecutors, type DivisibleModels, type MeasuredLoad } from "./divider.ts";
 
 const KNOWN: DivisibleModels = {
   models: new Map(D6_PROFILES.map(({ name }, id) => [name, d6Model(id, 0)])),
@@ -12,13 +12,30 @@ const loadsAt = (rate: number, changes: Partial<MeasuredLoad> = {}): MeasuredLoa
 /** Only models that wait for long: nothing is gained by halves. */
 const patient = loadsAt(10).map((load) => ({ ...load, sloMs: 2_000, rate: load.name === "vgg" ? 100 : 0 }));
 
-function host(known = KNOWN, failing = new Set<string>()) {
+/** Executors of two types: the slow ones take so many times as long. */
+const unlike = (fast: number, slow: number, times: number): DivisibleExecutors[] => {
+  const slower = D6_PROFILES.map(({ name }, id) => {
+    const { latency, ...model } = d6Model(id, 0);
+    return [name, { ...model, latency: (b: number, size: number): number => times * latency(b, size) }] as const;
+  });
+  const names = (type: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${type}-${i}`);
+  return [
+    { type: "cuda", known: KNOWN, names: names("cuda", fast) },
+    { type: "emulated", known: { models: new Map(slower), interference: undefined }, names: names("emulated", slow) },
+  ];
+};
+const ALIKE = ["executor-0", "executor-1", "executor-2", "executor-3"];
+
+function host(
+  known = KNOWN,
+  failing = new Set<string>(),
+  types: readonly DivisibleExecutors[] = [{ type: "cuda", known, names: ALIKE }],
+) {
   const split = new Map<string, number>();
   const orders: string[] = [];
   const said: string[] = [];
   const divider = new Divider({
-    known,
-    names: ["executor-0", "executor-1", "executor-2", "executor-3"],
+    types,
     isSplit: (name) => (split.get(name) ?? 100) !== 100,
     split: (name, size) => {
       if (failing.has(name)) return Promise.reject(new Error("it is drained"));
@@ -110,4 +127,52 @@ test("reports of one window count once, however many there are", async () => {
   expect(orders).toEqual([]);
   await hear(loadsAt(20), 10, millis(500));
   expect(orders).toHaveLength(4);
+});
+
+describe("executors of two types", () => {
+  const hostOf = (types: DivisibleExecutors[]) => host(KNOWN, new Set(), types);
+
+  test("those of one type become halves where only these carry more so, and whole again", async () => {
+    const { hear, orders, said } = hostOf(unlike(2, 3, 4));
+    await hear(loadsAt(20), 3);
+    expect(orders).toEqual(["cuda-0 50", "cuda-1 50"]);
+    expect(said).toEqual([
+      "dividing: cuda accelerators run as two halves each: halves are expected to carry 63 r/s of this load, whole ones 9",
+      "divided: 2 of 2 accelerators run as two halves each",
+    ]);
+    await hear(patient, 3);
+    expect(orders.slice(2)).toEqual(["cuda-0 100", "cuda-1 100"]);
+    expect(said.at(-2)).toContain("cuda accelerators are made whole again");
+  });
+
+  test("those of both types become halves where both carry more so", async () => {
+    const { hear, orders } = hostOf(unlike(2, 3, 2));
+    await hear(loadsAt(20), 3);
+    expect(orders).toEqual(["cuda-0 50", "cuda-1 50", "emulated-0 50", "emulated-1 50", "emulated-2 50"]);
+  });
+
+  test("reports agree only on the same types", async () => {
+    const { hear, orders } = hostOf(unlike(2, 3, 2));
+    // `le` can't be served by slow ones in time, and the rest of the mix doesn't need their halves.
+    const urgent = loadsAt(20).map((load) => {
+      if (load.name === "le") return { ...load, sloMs: 3 };
+      return load.name === "be" || load.name === "nas" ? load : { ...load, rate: 0 };
+    });
+    for (let i = 0; i < 4; i++) {
+      await hear(loadsAt(20), 2);
+      await hear(urgent, 2);
+    }
+    expect(orders).toEqual([]);
+    await hear(urgent);
+    expect(orders).toEqual(["cuda-0 50", "cuda-1 50"]);
+  });
+
+  test("a model that is unknown on one of the types keeps all as they are", async () => {
+    const [fast, slow] = unlike(2, 3, 2) as [DivisibleExecutors, DivisibleExecutors];
+    const models = new Map([...slow.known.models].filter(([name]) => name !== "vgg"));
+    const { hear, orders, said } = hostOf([fast, { ...slow, known: { ...slow.known, models } }]);
+    await hear(loadsAt(20), 5);
+    expect(orders).toEqual([]);
+    expect(said).toEqual(["division-unknown: accelerators stay as they are: nothing is known of vgg on halves"]);
+  });
 });

@@ -2,7 +2,7 @@ export { Announcer } from "./announcer.ts";
 export { Autoscaler } from "./autoscaler.ts";
 export { planCluster, type PlannedRole } from "./cluster-plan.ts";
 export { Deployment } from "./deployment.ts";
-export { type DivisibleModels, Divider } from "./divider.ts";
+export { type DivisibleExecutors, type DivisibleModels, Divider } from "./divider.ts";
 export { JAEGER_VARIABLE, type ServingJaeger, startJaeger } from "./jaeger.ts";
 export { checkGatewayPorts } from "./gateway-ports.ts";
 export { readModelSources } from "./model-sources.ts";

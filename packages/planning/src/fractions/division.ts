@@ -23,7 +23,7 @@ export interface DivisibleModel extends PooledModel {
  * estimate may err by, so that nobody is moved for nothing.
  */
 export const DIVISION_GAIN = 1.2;
-const REUNION_GAIN = 1.05;
+export const REUNION_GAIN = 1.05;
 
 /** @param current - how accelerators run now. Default: whole */
 export function divisionOf(
@@ -50,10 +50,18 @@ export type DivisibleFraction = FractionModel & { readonly dispersion?: number }
 export function divisionOfFractions(
   models: readonly DivisibleFraction[],
   count: number,
-  { interference, current }: { readonly interference?: Interference | undefined; readonly current?: Division["kind"] },
+  { interference }: { readonly interference?: Interference | undefined },
 ): Division {
+  return divisionOf(divisibleModels(models, interference), count);
+}
+
+/** Models of gpulet's plans with their latencies on whole accelerators and on halves. */
+export function divisibleModels(
+  models: readonly DivisibleFraction[],
+  interference: Interference | undefined,
+): readonly DivisibleModel[] {
   const besides = models.filter(({ rate }) => rate > 0);
-  const asked = models.map((model): DivisibleModel => {
+  return models.map((model): DivisibleModel => {
     const own = { model, size: HALF };
     const factors =
       interference && besides.map((other) => factorBeside(interference, own, { model: other, size: HALF }));
@@ -61,7 +69,6 @@ export function divisionOfFractions(
     const profile = tableOf(model, WHOLE, 1);
     return { share: rate, slo, dispersion, profile, half: tableOf(model, HALF, Math.max(1, ...(factors ?? []))) };
   });
-  return divisionOf(asked, count, current);
 }
 
 function tableOf({ batchMax, latency }: FractionModel, size: number, factor: number): PooledModel["profile"] {

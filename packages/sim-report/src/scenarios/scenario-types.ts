@@ -32,7 +32,7 @@ export function typesOf(
 export function unfitForTypes({ types, models }: Scenario, policy: string): string | undefined {
   if (types === undefined)
     return policy === "default:pools" ? "'default:pools' needs types of accelerators" : undefined;
-  if (!isElasticPolicy(policy) || policy === "default:halves")
+  if (!isElasticPolicy(policy))
     return `'${policy}' is for accelerators that are all alike; with types use ${elasticPolicyNames().join(", ")}`;
   const dynamic = models.find((model) => model.dynamic !== undefined);
   return dynamic && `types: how long ${dynamic.name} takes on each is not known`;

@@ -75,7 +75,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     const delays = plannedDelays(network);
     // A request with steps may come back as one that aims at a later step.
     this.#isPlain = !alike.some(hasCosts);
-    const typed = types && typedModels(alike, types, network);
+    const typed = types && typedModels(options, types);
     const models = typed?.models ?? alike;
     this.#listener = listener;
     this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));

@@ -4,12 +4,12 @@
  * A3 and A4).
  */
 import { type OfferedType, type TypedCapacity, servingTypes, typedCapacity } from "@tutti/planning";
-import type { LatencyTable } from "@tutti/profile";
+import { LatencyTable } from "@tutti/profile";
 import type { FastestType, UnfitTypes } from "@tutti/scheduling";
-import type { GpuId } from "@tutti/units";
+import { type GpuId, micros } from "@tutti/units";
 import type { AcceleratorType, Network, ScenarioModel } from "../scenario/scenario.ts";
 import type { SimClusterFactory, SimClusterOptions, SimRequest } from "../cluster/simulated-cluster.ts";
-import { delayOf, slower } from "./part-profile.ts";
+import { delayOf, halfProfile, slower } from "./part-profile.ts";
 import { SteppedClusters, renumbered } from "../cluster/stepped-clusters.ts";
 
 export interface TypedModels {
@@ -24,47 +24,72 @@ export interface TypedModels {
   readonly ownProfile: (model: number, gpu: GpuId) => LatencyTable | undefined;
 }
 
-export function typedModels(
-  models: readonly ScenarioModel[],
-  types: readonly AcceleratorType[],
-  network: Network,
-): TypedModels {
+type TypedOptions = Pick<SimClusterOptions, "models" | "shares" | "network" | "interference">;
+
+export function typedModels(options: TypedOptions, types: readonly AcceleratorType[]): TypedModels {
+  const { models, network } = options;
   const typeOf = types.flatMap(({ gpus }, type) => new Array<number>(gpus).fill(type));
   const typed = models.map((model) => {
-    const byType = types.map(({ times }) => slower(model.profile, times));
-    const fit = servingTypes(
-      types.map(({ gpus, times }, type) => offered(model, byType[type]!, gpus / times, network)),
-    );
+    const byType = profilesOn(types, model, options);
+    const fit = servingTypes(types.map(({ gpus }, type) => offered(model, byType[type]!, gpus, network)));
     const serving = types.map((_, type) => type).filter((type) => fit[type]);
-    const slowest = Math.max(...serving.map((type) => types[type]!.times));
-    const fastest = Math.min(...serving.map((type) => types[type]!.times));
-    return { byType, serving, slowest, fastest };
+    const tables = serving.map((type) => byType[type]!);
+    // As in production: the slowest for each batch, and the fastest for one request.
+    const slowest = slowestOf(tables);
+    const fastest = tables.reduce((least, table) => (isFaster(table, least) ? table : least));
+    const isAsFast = byType.map((table) => table.byBatchSize.every((time, b) => b === 0 || time <= fastest.byBatchSize[b]!)); // prettier-ignore
+    return { byType, serving, slowest, fastest, isAsFast, isAlike: serving.every((type) => isAsFast[type]) };
   });
   return {
-    models: models.map((model, i) => ({ ...model, profile: slower(model.profile, typed[i]!.slowest) })),
+    models: models.map((model, i) => ({ ...model, profile: typed[i]!.slowest })),
     unfit: typed.map(({ serving }) => types.map((_, type) => ({ type })).filter(({ type }) => !serving.includes(type))),
-    fastest: typed.map(({ byType, slowest, fastest }) => {
-      if (slowest === fastest) return undefined;
-      const isFastest = types.map(({ times }) => times === fastest);
-      const unfit = types.map((_, type) => ({ type })).filter(({ type }) => !isFastest[type]);
-      return { profile: byType[isFastest.indexOf(true)]!, unfit };
+    fastest: typed.map(({ fastest, isAsFast, isAlike }) => {
+      if (isAlike) return undefined;
+      return { profile: fastest, unfit: types.map((_, type) => ({ type })).filter(({ type }) => !isAsFast[type]) };
     }),
     typeOf: (gpu) => typeOf[gpu]!,
     ownProfile: (model, gpu) => {
-      const { byType, slowest, fastest } = typed[model]!;
-      return slowest === fastest ? undefined : byType[typeOf[gpu]!]!;
+      const { byType, isAlike } = typed[model]!;
+      return isAlike ? undefined : byType[typeOf[gpu]!]!;
     },
   };
+}
+
+/** A model's latencies on each type. */
+export function profilesOn(
+  types: readonly AcceleratorType[],
+  model: ScenarioModel,
+  { models, shares, interference }: Pick<TypedOptions, "models" | "shares" | "interference">,
+): readonly LatencyTable[] {
+  const beside = models.filter((one, i) => (shares?.[i] ?? one.share) > 0);
+  return types.map(({ times, isHalf = false }) =>
+    slower(isHalf ? halfProfile(model, beside, interference) : model.profile, times),
+  );
+}
+
+function slowestOf(tables: readonly LatencyTable[]): LatencyTable {
+  if (tables.length === 1) return tables[0]!;
+  const points = tables[0]!.toPoints().map(({ batchSize }) => {
+    return { batchSize, latency: micros(Math.max(...tables.map((table) => table.latency(batchSize)))) };
+  });
+  return LatencyTable.fromPoints(points);
+}
+
+/** For one request, or else for the largest batch. */
+function isFaster(one: LatencyTable, other: LatencyTable): boolean {
+  const by = one.latency(1) - other.latency(1);
+  return by < 0 || (by === 0 && one.latency(one.batchSizeMax) < other.latency(other.batchSizeMax));
 }
 
 function offered(
   { slo, classes }: ScenarioModel,
   { byBatchSize }: LatencyTable,
-  capacity: number,
+  gpus: number,
   network: Network,
 ): OfferedType {
   const room = Math.min(slo, ...classes.map((one) => one.slo)) - delayOf(network);
-  return { tightness: room > 0 ? byBatchSize[1]! / room : Infinity, capacity };
+  const alone = byBatchSize[1]!;
+  return { tightness: room > 0 ? alone / room : Infinity, capacity: gpus / alone };
 }
 
 /**
@@ -90,14 +115,15 @@ export function inPools(create: SimClusterFactory): SimClusterFactory {
 /** Rate that unlike accelerators are expected to carry. @param dispersion - of the arrivals */
 export function expectedOfTypes(
   types: readonly AcceleratorType[],
-  { models, shares, network }: Pick<SimClusterOptions, "models" | "shares" | "network">,
+  options: TypedOptions,
   dispersion = 1,
 ): TypedCapacity {
-  const { unfit } = typedModels(models, types, network);
-  const pool = models.map(({ profile, slo, share }, i) => {
+  const { models, shares, network } = options;
+  const { unfit } = typedModels(options, types);
+  const pool = models.map((model, i) => {
     const isUnfit = (type: number): boolean => unfit[i]!.some((one) => one.type === type);
-    const profiles = types.map(({ times }, type) => (isUnfit(type) ? undefined : slower(profile, times)));
-    return { share: shares?.[i] ?? share, slo: slo - delayOf(network), dispersion, profiles };
+    const profiles = profilesOn(types, model, options).map((profile, type) => (isUnfit(type) ? undefined : profile));
+    return { share: shares?.[i] ?? model.share, slo: model.slo - delayOf(network), dispersion, profiles };
   });
   return typedCapacity(
     pool,

@@ -2,7 +2,7 @@ import { millis, seconds } from "@tutti/units";
 import { describe, expect, test } from "vitest";
 import { D6_INTERFERENCE, D6_PROFILES } from "@tutti/planning/testing";
 import { type RunListener, simulate } from "../run.ts";
-import type { Scenario, ScenarioModel } from "../scenario/scenario.ts";
+import type { AcceleratorType, Scenario, ScenarioModel } from "../scenario/scenario.ts";
 import type { SimBatch } from "../cluster/simulated-cluster.ts";
 import { model, smallScenario } from "../testing/small-scenario.ts";
 import { divisionFor } from "./halves.ts";
@@ -87,8 +87,67 @@ describe("the default policy on D6's models, which leave most of an accelerator 
   });
 });
 
+describe("the default policy on D6's models and unlike accelerators", () => {
+  const typesOf = (fast: number, slow: number, times: number): AcceleratorType[] => [
+    { name: "fast", gpus: fast, times: 1 },
+    { name: "slow", gpus: slow, times },
+  ];
+  const unlike = (types: readonly AcceleratorType[], changes: Partial<Scenario> = {}): Scenario =>
+    d6({ types, gpus: types.reduce((sum, { gpus }) => sum + gpus, 0), ...changes });
+
+  // Measured, by goodput: whole, fast as halves, slow as halves, both.
+  test.each([
+    { types: typesOf(2, 4, 2), divided: ["fast", "slow"], rate: 1_300 }, // 114, 628, 336, 1,492
+    { types: typesOf(4, 8, 4), divided: ["fast"], rate: 1_600 }, // 29, 1,858, 29, 1,905
+  ])(
+    "$types.0.gpus fast and $types.1.gpus slow ones: $divided as halves, which carry $rate r/s and whole ones don't",
+    (one) => {
+      const scenario = unlike(one.types, { rate: one.rate });
+      expect(simulate(scenario).division).toMatchObject({ kind: "halves", types: one.divided, waitsOnWhole: "le" });
+      expect(worstOf(scenario)).toBeLessThan(0.01);
+      expect(worstOf({ ...scenario, policy: "default:whole" })).toBeGreaterThan(0.05);
+    },
+  );
+
+  test("accelerators that are enough stay whole", () => {
+    const many = simulate(unlike(typesOf(8, 16, 2), { rate: 100 }));
+    expect(many.division).toMatchObject({ kind: "whole", types: [] });
+  });
+
+  test("batches on halves of one type are told on the accelerators that they are halves of, as long as a half takes", () => {
+    const parts = new Map<number, Set<number>>();
+    const listener: RunListener = {
+      refused: () => undefined,
+      finished: ({ gpu, part, model: own, requests }, begin, end) => {
+        parts.set(gpu, (parts.get(gpu) ?? new Set()).add(part === undefined ? -1 : part.place));
+        const [share, times] = gpu < 4 ? [0.5, 1] : [1, 4];
+        expect(part?.share ?? 1).toBe(share);
+        expect(end - begin).toBe(times * partLatency(D6_MODELS[own]!.parts!, requests.length, share));
+      },
+    };
+    const { gpu } = simulate(unlike(typesOf(4, 8, 4), { rate: 1_600 }), { listener });
+    expect(gpu.count).toBe(12);
+    expect(gpu.busyFraction).toBeLessThan(1);
+    for (const [id, places] of parts) expect([...places].sort()).toEqual(id < 4 ? [0, 1] : [-1]);
+    expect(parts.size).toBeGreaterThan(4);
+  });
+
+  test("default:halves divides all types", () => {
+    const places = new Set<number | undefined>();
+    const listener: RunListener = {
+      refused: () => undefined,
+      finished: ({ gpu, part }) => {
+        expect(gpu).toBeLessThan(24);
+        places.add(part?.place);
+      },
+    };
+    simulate(unlike(typesOf(8, 16, 2), { rate: 500, policy: "default:halves" }), { listener });
+    expect(places).toEqual(new Set([0, 1]));
+  });
+});
+
 test("what isn't asked for, or can't be divided, stays whole", () => {
-  expect(divisionFor(d6({}))?.kind).toBe("halves");
+  expect(divisionFor(d6({}))?.divided).toEqual([true]);
   for (const policy of ["default:whole", "default:halves", "default:latency", "eager", "fractions"])
     expect(divisionFor(d6({ policy }))).toBeUndefined();
   expect(divisionFor(smallScenario({ policy: "default" }))).toBeUndefined();

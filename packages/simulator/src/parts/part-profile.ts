@@ -1,7 +1,10 @@
 /** Latencies on a part of an accelerator, emulated after docs/algorithms.md, D6. */
+import { type Interference, factorBeside } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros } from "@tutti/units";
 import type { ModelParts, Network, ScenarioModel } from "../scenario/scenario.ts";
+
+export const HALF = 50;
 
 /**
  * L(b,p) = β + α·b/min(p, min(1, fills·b)) in µs, p a share: a batch that doesn't fill its part takes as long as one
@@ -39,6 +42,24 @@ export function slower(table: LatencyTable, factor: number): LatencyTable {
     points.map(({ batchSize, latency }) => ({ batchSize, latency: micros(Math.ceil(latency * factor)) })),
   );
 }
+
+/** Latencies on a half beside the model that slows it most (HALF-2). */
+export function halfProfile(
+  model: ScenarioModel,
+  beside: readonly ScenarioModel[],
+  interference: Interference | undefined,
+): LatencyTable {
+  const alone = partProfile(model, HALF);
+  if (interference === undefined) return alone;
+  const own = { model: usesOf(model), size: HALF };
+  const factors = beside.map((other) => factorBeside(interference, own, { model: usesOf(other), size: HALF }));
+  return slower(alone, Math.max(1, ...factors));
+}
+
+const usesOf = ({ parts }: ScenarioModel) => ({
+  cacheUse: parts?.cacheUse ?? 0,
+  bandwidthUse: parts?.bandwidthUse ?? 0,
+});
 
 /** The longest that a request of one item is on the way, µs. */
 export const delayOf = ({ arrive, ctrl, data, respond, jitter }: Network): number =>

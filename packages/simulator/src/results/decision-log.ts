@@ -8,7 +8,8 @@
  *          batch.
  */
 import { type Instant, assert } from "@tutti/units";
-import { typedModels } from "../parts/accelerator-types.ts";
+import { profilesOn, typedModels } from "../parts/accelerator-types.ts";
+import { typesInUse } from "../parts/halves.ts";
 import { type RunListener, simulate } from "../run.ts";
 import type { Scenario } from "../scenario/scenario.ts";
 import type { SimBatch, SimRefusal, SimRequest } from "../cluster/simulated-cluster.ts";
@@ -71,11 +72,14 @@ export type Decision =
       readonly completed: boolean;
     };
 
-export function decisionHeader({ seed, policy, gather, gpus, types = [], models, network }: Scenario): DecisionHeader {
-  const typed = types.length === 0 ? undefined : typedModels(models, types, network);
-  const told = models.map(({ name, slo, profile }, i) => {
+export function decisionHeader(scenario: Scenario): DecisionHeader {
+  const { seed, policy, gather, gpus, models } = scenario;
+  const types = typesInUse(scenario) ?? [];
+  const typed = types.length === 0 ? undefined : typedModels(scenario, types);
+  const told = models.map((model, i) => {
+    const { name, slo, profile } = model;
     const unfit = typed?.unfit[i]!.map(({ type }) => {
-      return { type: types[type]!.name, soloUs: Math.ceil(profile.latency(1) * types[type]!.times) };
+      return { type: types[type]!.name, soloUs: profilesOn(types, model, scenario)[type]!.latency(1) };
     });
     const isUnfit = unfit !== undefined && unfit.length > 0;
     return { name, sloUs: slo, soloUs: profile.latency(1), ...(isUnfit && { unfit }) };

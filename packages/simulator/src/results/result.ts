@@ -74,7 +74,10 @@ export interface SubClusterResult {
 /** Rates that are expected to be carried in the scenario's mix, by docs/algorithms.md, D9. */
 export interface DivisionResult {
   readonly kind: "whole" | "halves";
+  /** The types that run as halves, where accelerators are unlike. */
+  readonly types?: readonly string[];
   readonly wholeRps: number;
+  /** With the types divided that are; with all where none is. */
   readonly halvesRps: number;
   /** The model that waits for too long on whole accelerators beyond their rate; null: their work is the limit. */
   readonly waitsOnWhole: string | null;

@@ -64,6 +64,8 @@ export interface AcceleratorType {
   readonly gpus: number;
   /** Times as long as the models' profiles that runs take there; at least 1. */
   readonly times: number;
+  /** Whether these are halves of accelerators, which a policy makes of them; `gpus` counts the halves. */
+  readonly isHalf?: boolean;
 }
 
 /** Models in stages, requested like a model: one request, one answer, one SLO. */

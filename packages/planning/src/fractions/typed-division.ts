@@ -1,0 +1,116 @@
+/**
+ * Which types of unlike accelerators should run as halves: `divisionOf` for each type, by what all of them carry
+ * together (docs/algorithms.md, D9). All accelerators of a type are divided alike.
+ */
+import { type PoolCapacity, type PooledModel, poolCapacity } from "../pools/pool-capacity.ts";
+import { servingTypes } from "../pools/serving-types.ts";
+import { typedCapacity } from "../pools/typed-capacity.ts";
+import { REUNION_GAIN, divisionOf } from "./division.ts";
+
+type Profile = PooledModel["profile"];
+
+export interface TypedDivisibleModel extends Omit<PooledModel, "profile"> {
+  /** By type. */
+  readonly profiles: readonly Profile[];
+  /** By type, on half of an accelerator, beside the neighbour that slows it most. */
+  readonly halves: readonly Profile[];
+}
+
+export interface DivisibleType {
+  /** Accelerators, undivided. */
+  readonly count: number;
+  /** Whether they run as halves now. Default: whole */
+  readonly isDivided?: boolean;
+}
+
+export interface TypedDivision {
+  /** By type, whether it should run as halves. */
+  readonly divided: readonly boolean[];
+  /** With all types whole. */
+  readonly whole: PoolCapacity;
+  /** As divided; with all types divided where none should be. */
+  readonly halves: PoolCapacity;
+}
+
+/**
+ * Gain for which one more type is divided. It is larger than that for accelerators of one type, since the estimate
+ * looks at each type by itself: it doesn't know how far types help one another, nor that offers are planned with the
+ * slowest.
+ */
+const TYPE_GAIN = 1.3;
+/**
+ * Share of what a model would carry alone on the whole accelerators of a type that it must carry on their halves. Mixes
+ * with a model that loses more are better whole whatever the estimate says of them, which is too low for small pools.
+ */
+const KEPT = 0.8;
+/** The same where they are divided already, so that equal loads come to rest. */
+const KEPT_DIVIDED = 0.75;
+
+export function divisionOfTypes(
+  models: readonly TypedDivisibleModel[],
+  types: readonly DivisibleType[],
+): TypedDivision {
+  const asked = models.filter(({ share }) => share > 0);
+  const [only] = types;
+  if (types.length === 1) {
+    const alike = models.map(({ profiles, halves, ...one }) => ({ ...one, profile: profiles[0]!, half: halves[0]! }));
+    const { kind, whole, halves } = divisionOf(alike, only!.count, only!.isDivided === true ? "halves" : "whole");
+    return { divided: [kind === "halves"], whole, halves };
+  }
+  const undivided = types.map(() => false);
+  const whole = capacityOf(models, types, undivided);
+  const left = new Set(types.keys());
+  for (const type of types.keys()) if (!asked.every((model) => isKept(model, type, types))) left.delete(type);
+  let [divided, halves] = [undivided, whole];
+  // One type after the other: the one whose halves gain most beyond what they must.
+  while (left.size > 0) {
+    const steps = [...left].map((type) => {
+      const next = divided.map((is, other) => is || other === type);
+      const capacity = capacityOf(models, types, next);
+      const gain = types[type]!.isDivided === true ? REUNION_GAIN : TYPE_GAIN;
+      return { type, next, capacity, worth: capacity.carried / gain };
+    });
+    const best = steps.reduce((most, one) => (one.worth > most.worth ? one : most));
+    if (best.worth <= halves.carried) break;
+    [divided, halves] = [best.next, best.capacity];
+    left.delete(best.type);
+  }
+  return { divided, whole, halves: divided.includes(true) ? halves : capacityOf(models, types, types.map(() => true)) }; // prettier-ignore
+}
+
+function capacityOf(
+  models: readonly TypedDivisibleModel[],
+  types: readonly DivisibleType[],
+  divided: readonly boolean[],
+): PoolCapacity {
+  const counts = types.map(({ count }, type) => (divided[type] === true ? 2 * count : count));
+  const pool = models.map(({ profiles: whole, halves, ...one }) => {
+    const profiles = types.map((_, type) => (divided[type] === true ? halves[type]! : whole[type]!));
+    const serves = servedBy(one.slo, profiles, counts);
+    return { ...one, profiles: profiles.map((profile, type) => (serves[type] === true ? profile : undefined)) };
+  });
+  return typedCapacity(pool, counts);
+}
+
+/** By type, whether it serves a model with these latencies. */
+function servedBy(slo: number, profiles: readonly Profile[], counts: readonly number[]): readonly boolean[] {
+  return servingTypes(
+    profiles.map(({ byBatchSize }, type) => {
+      const alone = byBatchSize[1]!;
+      return { tightness: slo > 0 ? alone / slo : Infinity, capacity: counts[type]! / alone };
+    }),
+  );
+}
+
+/** Whether a model that the type serves carries about as much alone on its halves. */
+function isKept(
+  { profiles, halves, ...one }: TypedDivisibleModel,
+  type: number,
+  types: readonly DivisibleType[],
+): boolean {
+  const counts = types.map(({ count }) => count);
+  if (servedBy(one.slo, profiles, counts)[type] !== true) return true;
+  const alone = (profile: Profile, count: number): number => poolCapacity([{ ...one, profile }], count).carried;
+  const least = types[type]!.isDivided === true ? KEPT_DIVIDED : KEPT;
+  return alone(halves[type]!, 2 * counts[type]!) >= least * alone(profiles[type]!, counts[type]!);
+}
