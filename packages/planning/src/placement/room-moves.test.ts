@@ -1,8 +1,10 @@
 /** Room for models that have it nowhere (MP8). */
 import { gpuId } from "@tutti/units";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { PlacementDraft } from "./placement-draft.ts";
 import { planPlacement } from "./plan-placement.ts";
+import { makeRoom } from "./room-moves.ts";
 import type { ExecutorToPlace, ModelToPlace, PlacementPlan, PlacementProblem, Places } from "./placement-problem.ts";
 
 const MB = 1e6;
@@ -85,6 +87,25 @@ test("several leave where one isn't enough", () => {
   const first = planPlacement(problem);
   expect(homesOf(first)).toEqual(["1 main>c", "2 main>b", "3 b", "4 c"]);
   expect(homesOf(planPlacement(next(problem, first)))).toEqual(["1 c", "2 b", "3 b", "4 c", "5 main"]);
+});
+
+test.each([0, 50])("models that no move makes room for cost together what one may, while %i others move", (moving) => {
+  const models = 300;
+  // One sub-cluster fills a far larger accelerator: room for 15 MB seems near, and isn't.
+  const sizes = Array.from({ length: models + 100 }, (_, i) => (i === 0 ? 9_980 : i < models ? 10 : 15));
+  const homes = sizes.map((_, i) => (i < models ? NAMES[i % 3] : undefined));
+  const problem = problemOf({ sizes, homes, capacities: [10_980, 1_003, 1_003] });
+  const places = problem.before!.models.map((place) => {
+    const isMoving = place.subCluster !== "main" && place.number <= 1.5 * moving;
+    return { ...place, ...(isMoving && { next: "main" }) };
+  });
+  const draft = new PlacementDraft({ ...problem, before: { ...problem.before!, models: places } });
+  const [tried, changed] = [vi.spyOn(draft, "couldHold"), vi.spyOn(draft, "set")];
+  const looked = vi.spyOn(draft, "lostWith");
+  expect(makeRoom(draft, () => true).moves).toEqual([]);
+  expect(tried.mock.calls.length).toBeLessThanOrEqual(500);
+  expect(looked.mock.calls.length).toBeLessThanOrEqual(500 * NAMES.length);
+  expect(changed.mock.calls.length).toBeLessThanOrEqual(2 * 500);
 });
 
 /** Whether one move to an accelerator that holds the model would make room for model `left`, by trying all of them. */

@@ -13,6 +13,11 @@ interface Tries {
   left: number;
 }
 
+interface Search {
+  readonly places: readonly string[];
+  readonly tries: Tries;
+}
+
 interface Room {
   /** Sub-cluster that has it once the movers have gone: theirs, or one that an accelerator can hold then. */
   readonly in: string;
@@ -22,7 +27,10 @@ interface Room {
   readonly bytes: number;
 }
 
-/** Places tried in one plan: some tens of milliseconds with 256 accelerators. With a few, all are tried. */
+/**
+ * Places and moves looked at in one plan, for all models without a place together: some tens of milliseconds with 256
+ * accelerators. With a few, all are tried.
+ */
 const TRIES_MAX = 500;
 const NOTHING: RoomMoves = { moves: [], waiting: undefined };
 
@@ -38,7 +46,8 @@ export function makeRoom(draft: PlacementDraft, isUsable: (subCluster: string) =
   if (homeless.length === 0 || places.length < 2 || draft.executors.length === 0) return NOTHING;
   const tries: Tries = { left: TRIES_MAX };
   for (const entry of homeless) {
-    const coming = roomAfterMoves(draft, entry, places);
+    if (tries.left <= 0) break;
+    const coming = roomAfterMoves(draft, entry, { places, tries });
     if (coming !== undefined) {
       draft.explain(entry.model.name, `waits for room in ${coming}, which models are leaving`);
       return { moves: [], waiting: entry.model.number };
@@ -50,9 +59,10 @@ export function makeRoom(draft: PlacementDraft, isUsable: (subCluster: string) =
 }
 
 /** The sub-cluster that has room for a model once all models that move have arrived. */
-function roomAfterMoves(draft: PlacementDraft, { model }: DraftModel, places: readonly string[]): string | undefined {
+function roomAfterMoves(draft: PlacementDraft, { model }: DraftModel, { places, tries }: Search): string | undefined {
   const moving = new Map(draft.models.flatMap((one) => (one.next === undefined ? [] : [[one, one.next] as const])));
   if (moving.size === 0) return undefined;
+  tries.left -= moving.size + places.length;
   return afterwards(draft, moving, () => places.find((subCluster) => draft.couldHold({ subCluster, ...model })));
 }
 
@@ -89,11 +99,7 @@ class RoomSearch {
   readonly #tries: Tries;
   #best: Room | undefined;
 
-  constructor(
-    draft: PlacementDraft,
-    entry: DraftModel,
-    { places, tries }: { readonly places: readonly string[]; readonly tries: Tries },
-  ) {
+  constructor(draft: PlacementDraft, entry: DraftModel, { places, tries }: Search) {
     this.#draft = draft;
     this.#entry = entry;
     this.#places = places;
@@ -110,7 +116,7 @@ class RoomSearch {
       )
       .toSorted((a, b) => a.model.memoryBytes - b.model.memoryBytes);
     for (const one of movable) {
-      if (this.#best !== undefined && this.#best.bytes < one.model.memoryBytes) break;
+      if (this.#tries.left <= 0 || (this.#best !== undefined && this.#best.bytes < one.model.memoryBytes)) break;
       if (!this.#mayMakeRoom(one)) continue;
       for (const { to, lost } of this.#targetsOf(one)) this.#judge(new Map([[one, to]]), lost);
     }
@@ -147,6 +153,7 @@ class RoomSearch {
    * room is left.
    */
   *#targetsOf({ home, model }: DraftModel): IterableIterator<{ readonly to: string; readonly lost: number }> {
+    if (this.#tries.left-- <= 0) return;
     const targets = this.#places
       .filter((to) => to !== home && this.#draft.executorsOf(to).some((one) => this.#draft.holds(one, to, model)))
       .map((to) => ({ to, lost: this.#draft.lostWith(to, model), need: this.#draft.need(to) }))
