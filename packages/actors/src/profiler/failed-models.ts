@@ -1,6 +1,7 @@
 import type { ExecutorInventory, ModelSpec } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 import type { ModelExecutors } from "./model-executors.ts";
+import type { ModelWork } from "./model-work.ts";
 
 interface Failure {
   readonly spec: ModelSpec;
@@ -8,11 +9,14 @@ interface Failure {
   readonly home: string | undefined;
   /** Executors that had it loaded. */
   readonly holders: ReadonlySet<ActorKey>;
+  /** Executors of its sub-cluster that could not load it. None: a run of it failed, or nothing is known. */
+  readonly lacking: readonly ActorKey[];
 }
 
 /**
- * Failed models. One is tried again once another executor has loaded it, or once it is placed elsewhere: models fail
- * also for want of room, and a new executor may have it, or one that others have left.
+ * Failed models. One is tried again once another executor has loaded it, once those that could not load it are gone, or
+ * once it is placed elsewhere: models fail also for want of room, and a new executor may have it, or one that others
+ * have left.
  */
 export class FailedModels {
   readonly #executors: ModelExecutors;
@@ -23,10 +27,13 @@ export class FailedModels {
   }
 
   /** Notes that it has failed, unless that is noted already. */
-  note(spec: ModelSpec, holders: Iterable<ActorKey>): void {
-    if (this.#failures.has(spec.number)) return;
-    const home = this.#executors.placeOf(spec.number);
-    this.#failures.set(spec.number, { spec, home, holders: new Set(holders) });
+  note(spec: ModelSpec, work?: Pick<ModelWork, "holders" | "lacking">): void {
+    const { number } = spec;
+    if (this.#failures.has(number)) return;
+    const home = this.#executors.placeOf(number);
+    const there = new Set(this.#executors.of(number));
+    const lacking = (work?.lacking ?? []).filter((executor) => there.has(executor));
+    this.#failures.set(number, { spec, home, holders: new Set(work?.holders), lacking });
   }
   forget(modelNumber: number): void {
     this.#failures.delete(modelNumber);
@@ -38,10 +45,18 @@ export class FailedModels {
     for (const { number } of models) {
       const failure = this.#failures.get(number);
       if (failure === undefined || !this.#executors.includes(number, executor)) continue;
-      if (failure.holders.has(executor) && failure.home === this.#executors.placeOf(number)) continue;
+      const { holders, home } = failure;
+      if (holders.has(executor) && home === this.#executors.placeOf(number) && !this.#isRid(failure)) continue;
       this.#failures.delete(number);
       specs.push(failure.spec);
     }
     return specs;
+  }
+
+  /** Whether all that could not load it are gone. */
+  #isRid({ spec, lacking }: Failure): boolean {
+    if (lacking.length === 0) return false;
+    const there = new Set(this.#executors.of(spec.number));
+    return !lacking.some((executor) => there.has(executor));
   }
 }

@@ -37,6 +37,10 @@ export class ModelWork {
   get holders(): ActorKey[] {
     return [...this.reports].flatMap(([executor, { failure }]) => (failure === "" ? [executor] : []));
   }
+  /** Executors that could not load it. */
+  get lacking(): ActorKey[] {
+    return [...this.reports].flatMap(([executor, { failure }]) => (failure === "" ? [] : [executor]));
+  }
   get types(): string[] {
     return [...new Set([...this.reports.values()].map((report) => report.type))].sort();
   }

@@ -198,7 +198,7 @@ class Profiler implements Actor {
       return;
     }
     if (status?.state === "failed") {
-      if (!this.#works.has(spec.name)) this.#failed.note(spec, []);
+      if (!this.#works.has(spec.name)) this.#failed.note(spec);
       return;
     }
     this.#failed.forget(spec.number);
@@ -375,8 +375,7 @@ class Profiler implements Actor {
 
   #publish(status: ModelStatus): void {
     const spec = this.#catalog.get(status.name)?.spec;
-    if (status.state === "failed" && spec !== undefined)
-      this.#failed.note(spec, this.#works.get(status.name)?.holders ?? []);
+    if (status.state === "failed" && spec !== undefined) this.#failed.note(spec, this.#works.get(status.name));
     this.#works.delete(status.name);
     this.#published++;
     this.#ports.store.put(BUCKET.profiles, status.name, writeStored(isModelStatus, status), (result) => {
