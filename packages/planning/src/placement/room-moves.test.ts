@@ -89,12 +89,18 @@ test("several leave where one isn't enough", () => {
   expect(homesOf(planPlacement(next(problem, first)))).toEqual(["1 c", "2 b", "3 b", "4 c", "5 main"]);
 });
 
-test.each([0, 50])("models that no move makes room for cost together what one may, while %i others move", (moving) => {
+/**
+ * Models without a place, of these sizes: one sub-cluster with a far larger accelerator seems to have room for them.
+ */
+function manyModels(homeless: readonly number[]): PlacementProblem {
   const models = 300;
-  // One sub-cluster fills a far larger accelerator: room for 15 MB seems near, and isn't.
-  const sizes = Array.from({ length: models + 100 }, (_, i) => (i === 0 ? 9_980 : i < models ? 10 : 15));
+  const sizes = [9_980, ...Array<number>(models - 1).fill(10), ...homeless];
   const homes = sizes.map((_, i) => (i < models ? NAMES[i % 3] : undefined));
-  const problem = problemOf({ sizes, homes, capacities: [10_980, 1_003, 1_003] });
+  return problemOf({ sizes, homes, capacities: [10_980, 1_003, 1_003] });
+}
+
+test.each([0, 50])("models that no move makes room for cost together what one may, while %i others move", (moving) => {
+  const problem = manyModels(Array<number>(100).fill(15));
   const places = problem.before!.models.map((place) => {
     const isMoving = place.subCluster !== "main" && place.number <= 1.5 * moving;
     return { ...place, ...(isMoving && { next: "main" }) };
@@ -106,6 +112,15 @@ test.each([0, 50])("models that no move makes room for cost together what one ma
   expect(tried.mock.calls.length).toBeLessThanOrEqual(500);
   expect(looked.mock.calls.length).toBeLessThanOrEqual(500 * NAMES.length);
   expect(changed.mock.calls.length).toBeLessThanOrEqual(2 * 500);
+});
+
+test("a model that no move makes room for takes none from one of lower rate", () => {
+  const problem = manyModels([15, 12]);
+  const models = problem.models.map((one) => (one.number === 301 ? { ...one, rate: 20 } : one));
+  expect(makeRoom(new PlacementDraft({ ...problem, models }), () => true)).toMatchObject({
+    moves: [{ to: "main" }],
+    waiting: 302,
+  });
 });
 
 /** Whether one move to an accelerator that holds the model would make room for model `left`, by trying all of them. */

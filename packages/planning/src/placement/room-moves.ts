@@ -44,9 +44,12 @@ export function makeRoom(draft: PlacementDraft, isUsable: (subCluster: string) =
     .toSorted((a, b) => b.model.rate - a.model.rate || a.model.number - b.model.number);
   const places = draft.problem.subClusters.filter((one) => draft.isOpen(one) && isUsable(one));
   if (homeless.length === 0 || places.length < 2 || draft.executors.length === 0) return NOTHING;
-  const tries: Tries = { left: TRIES_MAX };
-  for (const entry of homeless) {
-    if (tries.left <= 0) break;
+  let left = TRIES_MAX;
+  for (const [i, entry] of homeless.entries()) {
+    if (left <= 0) break;
+    // One that has room nowhere must not take all tries from those after it.
+    const tries: Tries = { left: i === homeless.length - 1 ? left : Math.ceil(left / 2) };
+    left -= tries.left;
     const coming = roomAfterMoves(draft, entry, { places, tries });
     if (coming !== undefined) {
       draft.explain(entry.model.name, `waits for room in ${coming}, which models are leaving`);
@@ -54,6 +57,7 @@ export function makeRoom(draft: PlacementDraft, isUsable: (subCluster: string) =
     }
     const room = new RoomSearch(draft, entry, { places, tries }).cheapest();
     if (room !== undefined) return { moves: begin(draft, entry, room), waiting: entry.model.number };
+    left += tries.left;
   }
   return NOTHING;
 }
@@ -138,6 +142,7 @@ class RoomSearch {
     const movers = new Map<DraftModel, string>();
     let allLost = 0;
     for (const one of leaving) {
+      if (this.#tries.left <= 0) break;
       const [target] = this.#targetsOf(one);
       if (target === undefined) continue;
       this.#draft.set(one, { home: one.home, next: target.to });
