@@ -264,7 +264,8 @@ export class NatsBus implements Bus {
 
   #explainCut(): void {
     const { lagMs, stoodStillMs } = this.#lag;
-    if (stoodStillMs > 0)
+    // A shorter standstill doesn't cost a connection: the server was ended, or the network.
+    if (stoodStillMs >= SLOW_MS)
       this.#tell({ kind: "error", text: `the connection was lost: ${stoodStillText(stoodStillMs)}` });
     else if (lagMs >= SLOW_MS) this.#tell({ kind: "error", text: "the server cut off a slow consumer, or hung" });
   }

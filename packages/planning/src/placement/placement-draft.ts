@@ -159,6 +159,9 @@ export class PlacementDraft {
    * in one of them.
    */
   couldHold(more?: Placed): boolean {
+    // Where memory is full, most places fail by this alone. An executor may go on with more than it has.
+    const largest = this.#capacities[0]?.memoryBytesMax ?? 0;
+    if (more !== undefined && this.#overBytes.size === 0 && this.need(more.subCluster, more) > largest) return false;
     return this.misfit(more) === undefined;
   }
 
