@@ -20,7 +20,7 @@
  */
 import { balance } from "./model-balance.ts";
 import { type DraftModel, type PlacementDraft, destinationOf } from "./placement-draft.ts";
-import type { LeftOut, ModelMove } from "./placement-problem.ts";
+import type { LeftOut, ModelMove, ModelToPlace } from "./placement-problem.ts";
 import { makeRoom } from "./room-moves.ts";
 import { bytesText, rateText } from "./placement-texts.ts";
 
@@ -191,6 +191,8 @@ function bestPlace(draft: PlacementDraft, entry: DraftModel, stranded: Stranded)
   const candidates = draft.problem.subClusters
     .filter((to) => !stranded.has(to))
     .filter((to) => to === home || to === next || draft.couldHold({ subCluster: to, ...model }))
+    // One that is served leaves for where it can be loaded: its own accelerators follow it later.
+    .filter((to) => to === home || to === next || !draft.lives(home) || isHeldIn(draft, to, model))
     .map((subCluster, order) => {
       const { rateThen, workThen, memory, modelsThen } = draft.of(subCluster);
       const workShare = draft.work > 0 ? workThen / draft.work : draft.rate > 0 ? rateThen / draft.rate : 0;
@@ -208,8 +210,8 @@ function bestPlace(draft: PlacementDraft, entry: DraftModel, stranded: Stranded)
     })
     .sort(
       (a, b) =>
-        a.lost - b.lost ||
         Number(a.isClosed) - Number(b.isClosed) ||
+        a.lost - b.lost ||
         Number(a.isOver) - Number(b.isOver) ||
         Number(a.isEmpty) - Number(b.isEmpty) ||
         a.load - b.load ||
@@ -217,6 +219,9 @@ function bestPlace(draft: PlacementDraft, entry: DraftModel, stranded: Stranded)
     );
   return candidates[0]?.subCluster;
 }
+
+const isHeldIn = (draft: PlacementDraft, subCluster: string, model: ModelToPlace): boolean =>
+  draft.executorsOf(subCluster).some((executor) => draft.holds(executor, subCluster, model));
 
 /** @param waiting - a model for which room is being made, as is explained already */
 function leftOutOf(draft: PlacementDraft, waiting: number | undefined): LeftOut[] {

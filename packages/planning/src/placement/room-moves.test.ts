@@ -1,4 +1,4 @@
-/** Room for models that have it nowhere (MP8). */
+/** Room for models that have it nowhere (MP8), and for those that leave a closing sub-cluster (MP5). */
 import { gpuId } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
@@ -79,6 +79,18 @@ test("the fewest bytes move, and none where that makes no room, or the model's l
   const problem = problemOf(TIGHT);
   const pinned = problem.models.map((one) => ({ ...one, isPinned: one.number < 3 }));
   expect(planPlacement({ ...problem, models: pinned }).modelMoves).toEqual([]);
+});
+
+test("a model stays in a closing sub-cluster where its own accelerator alone could hold it in another", () => {
+  const given = { sizes: [3, 22, 20], homes: ["main", "b", "c"], capacities: [20, 25, 22] };
+  const closing = { ...problemOf(given), closing: new Set(["b"]) };
+  const plan = planPlacement(closing);
+  expect([homesOf(plan), plan.gpus.map(({ subCluster }) => subCluster)]).toEqual([
+    ["1 main", "2 b", "3 c"],
+    ["main", "b", "c"],
+  ]);
+  const larger = { ...problemOf({ ...given, capacities: [25, 25, 22] }), closing: new Set(["b"]) };
+  expect(homesOf(planPlacement(larger))).toEqual(["1 main", "2 b>main", "3 c"]);
 });
 
 test("several leave where one isn't enough", () => {
