@@ -25,6 +25,7 @@ test.each([
   ["a model that had no room is served once models are divided", 3_100_113],
   ["a model that has room nowhere gets it once another has moved", 3_101_297],
   ["a model that had failed is served once a larger executor has it", 3_101_087],
+  ["an executor that a planner hears again, after it was cut off, has what it had", 3_101_709],
 ])("where memory divides the models, %s", (_, seed) => {
   expect(runTrial(seed).violation).toBeUndefined();
 });

@@ -16,6 +16,8 @@ import type { PeerRegistry } from "../runtime/peer-registry.ts";
 const LEADERLESS = seconds(3);
 /** Bound of the remembered sizes of models that were loaded once (T7). */
 const SIZES_KEPT = 16_384;
+/** The same for lost executors. */
+const LOST_KEPT = 1_024;
 
 /** Bytes of a model's weights, and those that its runs take besides. */
 interface ModelSize {
@@ -26,6 +28,8 @@ interface ModelSize {
 /** The cluster that plans are made for: sub-clusters with a leader, and executors with the models that they hold. */
 export class ClusterState {
   readonly #inventories = new Map<ActorKey, ExecutorInventory>();
+  /** The last inventories of lost executors: one that was only silent has what it had. */
+  readonly #lost = new Map<ActorKey, ExecutorInventory>();
   readonly #ledAt = new Map<string, Instant>();
   /** Accelerators whose executor is gone, and since when. */
   readonly #goneAt = new Map<GpuId, Instant>();
@@ -49,6 +53,7 @@ export class ClusterState {
   /** @returns whether the executor is new, or its inventory has changed */
   hearInventory(inventory: ExecutorInventory): boolean {
     const before = this.#inventories.get(inventory.executor);
+    this.#lost.delete(inventory.executor);
     this.#inventories.set(inventory.executor, inventory);
     for (const gpu of inventory.gpus) this.#goneAt.delete(gpu);
     for (const { number, memoryBytes, dynamicBytes } of inventory.models) {
@@ -65,8 +70,30 @@ export class ClusterState {
   }
 
   lose(executor: ActorKey, now: Instant): void {
-    for (const gpu of this.#inventories.get(executor)?.gpus ?? []) this.#goneAt.set(gpu, now);
+    const inventory = this.#inventories.get(executor);
+    if (inventory === undefined) return;
+    for (const gpu of inventory.gpus) this.#goneAt.set(gpu, now);
     this.#inventories.delete(executor);
+    this.#lost.set(executor, inventory);
+    const [oldest] = this.#lost.keys();
+    if (this.#lost.size > LOST_KEPT && oldest !== undefined) this.#lost.delete(oldest);
+  }
+
+  /**
+   * A lost executor is heard again: it, or this planner, was cut off. Its next inventory may come a second later, and
+   * until then its models must not be taken for homeless.
+   *
+   * @returns whether its accelerators count again
+   */
+  rejoin(executor: ActorKey): boolean {
+    const inventory = this.#lost.get(executor);
+    this.#lost.delete(executor);
+    if (inventory === undefined) return false;
+    const present = new Set([...this.#inventories.values()].flatMap(({ gpus }) => gpus));
+    if (inventory.gpus.some((gpu) => present.has(gpu))) return false; // it has a successor
+    this.#inventories.set(executor, inventory);
+    for (const gpu of inventory.gpus) this.#goneAt.delete(gpu);
+    return true;
   }
 
   /** @returns whether sub-clusters were given up */

@@ -107,6 +107,9 @@ class Planner implements Actor {
       role: "planner",
       listensTo: ["executor", "ranker", "planner"],
       stats: () => ({ figures: this.#figures() }),
+      onJoin: (peer) => {
+        if (peer.role === "executor" && this.#cluster.rejoin(peer.key)) this.#isNews = true;
+      },
       onBeat: (peer) => {
         if (peer.role === "ranker" && this.#cluster.hearRanker(peer, this.#now())) this.#isNews = true;
       },
