@@ -128,17 +128,20 @@ export class FenceChecker {
       this.#report("T5", `${actor.name} grants under epoch ${grant.epoch}, which it does not hold`);
     const id = grantId(grant);
     const before = this.#grants.get(id);
-    if (before !== undefined && !this.#mayBeForgotten(actor, before)) this.#report("T5", `grant ${id} is given twice`);
+    if (before !== undefined && !this.#mayBeForgotten(actor, before, grant))
+      this.#report("T5", `grant ${id} is given twice`);
     this.#grants.set(id, { ...grant, givenAt: this.#now(), usedBy: undefined });
   }
 
   /**
    * An accelerator that reports an older grant for a second is believed: batches for the newer ones were lost, and the
-   * ranker uses their numbers again (StaleReports of packages/actors). They are over, and nobody has accepted them.
+   * ranker uses their numbers again (StaleReports of packages/actors). They are over, and nobody has accepted them, or
+   * they were for an executor that has a successor since: batches name their executor, and no other runs them.
    */
-  #mayBeForgotten(ranker: Incarnation, { validUntil, executor, gpu, grantSeq }: Grant): boolean {
+  #mayBeForgotten(ranker: Incarnation, { validUntil, executor, gpu, grantSeq }: Grant, grant: GpuGranted): boolean {
     const isOver = this.#now() + ranker.process.skew > validUntil;
-    return this.#hasLongFaults && isOver && (this.#of(executor).sequences.get(gpu) ?? 0) < grantSeq;
+    const wasAccepted = (this.#of(executor).sequences.get(gpu) ?? 0) >= grantSeq;
+    return this.#hasLongFaults && isOver && (!wasAccepted || executor !== grant.executor);
   }
 
   dispatched(actor: Incarnation, batch: BatchDispatched): void {
