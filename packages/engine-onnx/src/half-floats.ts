@@ -1,5 +1,6 @@
 /** Half floats in a model file, by what stands in it: a spec names those of inputs and outputs alone. */
 import type { ModelSpec } from "@tutti/protocol";
+import { bufferOf } from "./file-buffer.ts";
 
 /** Cast's `to: FLOAT16` and `to: BFLOAT16`. */
 const TO_HALF = [Buffer.from("\x0a\x02to\x18\x0a", "latin1"), Buffer.from("\x0a\x02to\x18\x10", "latin1")];
@@ -37,6 +38,3 @@ function hasHalfWeights(file: Buffer): boolean {
     return false;
   });
 }
-
-const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
-  Buffer.from(buffer, byteOffset, byteLength);

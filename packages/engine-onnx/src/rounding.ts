@@ -1,5 +1,6 @@
 /** How far rounding takes outputs of a model apart, as a share of an output's largest value. */
 import type { ModelSpec } from "@tutti/protocol";
+import { bufferOf } from "./file-buffer.ts";
 import { hasHalfFloats } from "./half-floats.ts";
 
 const OF_HALF_FLOATS = 1e-2;
@@ -11,7 +12,6 @@ const QUANTIZE = Buffer.from("QuantizeLinear");
 
 /** Differences of rounding within this file, at least `least`. It reads the whole file. */
 export function roundingOf(spec: ModelSpec, bytes: Uint8Array, least: number): number {
-  const { buffer, byteOffset, byteLength } = bytes;
-  if (Buffer.from(buffer, byteOffset, byteLength).includes(QUANTIZE)) return OF_QUANTIZED;
+  if (bufferOf(bytes).includes(QUANTIZE)) return OF_QUANTIZED;
   return hasHalfFloats(spec, bytes) ? Math.max(least, OF_HALF_FLOATS) : least;
 }

@@ -7,6 +7,7 @@ import { type Micros, millis } from "@tutti/units";
 import { takeRow } from "./batch-rows.ts";
 import type { Run } from "./check-budget.ts";
 import { relativeDifference } from "./comparison.ts";
+import { bufferOf } from "./file-buffer.ts";
 import { since } from "./load-refusal.ts";
 import { mayTakeLong } from "./may-take-long.ts";
 import { corner } from "./padding-check.ts";
@@ -170,5 +171,3 @@ async function isRandom(
 }
 
 const rowOf = (tensor: Tensor, axis: number, row: number): Tensor => (axis < 0 ? tensor : takeRow(tensor, axis, row));
-const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
-  Buffer.from(buffer, byteOffset, byteLength);
