@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { pythonWith } from "../fixtures/python.ts";
 import { type GatewayCluster, TOKEN, startGatewayCluster } from "./gateway-cluster.ts";
 
@@ -35,14 +35,18 @@ let python: Awaited<ReturnType<typeof pythonWith>>;
 let cluster: GatewayCluster | undefined;
 beforeAll(async () => {
   python = await pythonWith("schemathesis-4.32.5", [SCHEMATHESIS]);
-  if ("python" in python) cluster = await startGatewayCluster();
+  if (!("python" in python)) return;
+  cluster = await startGatewayCluster();
+  // Until a new planner has given its first advice, /scaling answers 503, which the tool takes for a fault.
+  const advised = async (): Promise<boolean> => (await fetch(`${cluster!.http}/scaling`)).ok;
+  await vi.waitUntil(advised, { timeout: 30_000, interval: 200 });
 }, 600_000);
 beforeEach((context) => {
   if ("missing" in python) context.skip(python.missing);
 });
 afterAll(() => cluster?.stop());
 
-/** @returns what the tool found, which is nothing where it ends with 0 */
+/** @returns what the tool found, which is nothing where it ends with 0, without what it prints of itself */
 async function found(name: string, config: string, ...args: string[]): Promise<string> {
   const file = join(cluster!.up.runDirectory, `${name}.toml`);
   await writeFile(file, config);
@@ -52,7 +56,7 @@ async function found(name: string, config: string, ...args: string[]): Promise<s
   const ended = promisify(execFile)((python as { python: string }).python, [...command, ...more], options);
   return ended.then(
     ({ stdout }) => (/^ *Tested: +(\d+)$/m.test(stdout) ? "" : stdout),
-    (error: { readonly stdout: string }) => error.stdout.slice(-20_000),
+    ({ stdout }: { readonly stdout: string }) => stdout.slice(Math.max(0, stdout.search(/^=+ (ERRORS|FAILURES) =+$/m))),
   );
 }
 
