@@ -5,12 +5,13 @@ import { createIngress } from "@tutti/ingress";
 import { EmulatedEngine, type EmulatedFault, type Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER, STRIKES_MAX } from "@tutti/protocol";
 import { type Telemetry, passingTracer } from "@tutti/ports/telemetry";
-import { Prng, after, gpuId, micros } from "@tutti/units";
+import type { Prng } from "@tutti/units";
+import { after, gpuId, micros } from "@tutti/units";
 import type { Incarnation } from "../fixtures/actor-cluster/process.ts";
 import type { MadeOf } from "../fixtures/actor-cluster/processes.ts";
 import { BATCHER, INGRESS, PROFILER } from "../fixtures/actor-cluster/role-settings.ts";
 import { type Loaded, loadedOf } from "./families.ts";
-import { held as holding, memoryMaxOf } from "./memory.ts";
+import { held as holding, memoryOf } from "./memory.ts";
 import type { Parts } from "./parts.ts";
 import { servedPipeline } from "./pipelines.ts";
 import type { Plan } from "./plan.ts";
@@ -61,8 +62,7 @@ export function createActor({ plan, watcher, engines, parts }: ActorMakers, made
       const factor = factorOf(plan, Number(index));
       const loading = (inner: Engine): Engine => loadedIn(inner, ports.clock, plan.planned?.loadUs);
       const engine = (): Engine => unlike(engines.engine(ports, actor, factor), plan, factor);
-      const memoryBytesMax =
-        plan.memory && memoryMaxOf(plan.memory, (max) => new Prng(plan.seed + (actor.key % 2 ** 31)).nextInt(max));
+      const memoryBytesMax = memoryOf(plan, actor.key);
       const bytesOf = (name: string): number => {
         const number = loadedOf(plan).find(({ model }) => model.name === name)?.number ?? 0;
         return plan.memory?.models[number - 1] ?? 0;

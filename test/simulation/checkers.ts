@@ -89,7 +89,7 @@ export class Checkers implements Watcher {
     this.fence = new FenceChecker(report, now, plan);
     this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model), plan);
     this.takeovers = new TakeoverChecker(report, now, plan.struck);
-    this.#placements = new PlacementChecker(report, now, plan.planned !== undefined);
+    this.#placements = new PlacementChecker(report, now, plan);
     this.#bus = new BusChecker(report, plan);
     this.#watchSent();
     this.#watchReceived();
@@ -185,6 +185,7 @@ export class Checkers implements Watcher {
   onStarted(actor: Incarnation): void {
     this.story.tell(this.#now(), actor.name, "starts");
     this.#actors.set(actor.key, actor);
+    this.#placements.started(actor);
     if (actor.slot.startsWith("batcher")) this.queues.started(actor);
   }
   onEnded(actor: Incarnation): void {

@@ -4,7 +4,7 @@
  */
 import type { Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER } from "@tutti/protocol";
-import { Prng } from "@tutti/units";
+import { type ActorKey, Prng } from "@tutti/units";
 import type { Ungrouped } from "./plan.ts";
 
 export interface MemoryPlan {
@@ -39,9 +39,11 @@ export function withMemory(plan: Ungrouped): Ungrouped {
   return { ...plan, memory, rankers: more, planned: { ...planned, subClusters } };
 }
 
-/** Draws what an executor that starts now may use. */
-export const memoryMaxOf = ({ least, most }: MemoryPlan, draw: (max: number) => number): number =>
-  least + draw(most - least + 1);
+/** Bytes that this executor may use; undefined: it has no bound. */
+export function memoryOf({ memory, seed }: Ungrouped, executor: ActorKey): number | undefined {
+  if (memory === undefined) return undefined;
+  return memory.least + new Prng(seed + (executor % 2 ** 31)).nextInt(memory.most - memory.least + 1);
+}
 
 /** An accelerator's models: a copy counts from the beginning of its load until it has been unloaded. */
 export function held(engine: Engine, onHeld: (bytes: number) => void, bytesOf: (name: string) => number): Engine {
