@@ -152,3 +152,43 @@ test.each([0.8, 1, 1.2])(
     expect(servedWhile(drift, { rate: 1_000, sloMs: 20 })).toEqual({ late: 0, refused: 21 });
   },
 );
+
+test("accelerators that come back under another type serve by the latencies that were stored, till they are measured", () => {
+  let type = "onnx-cuda";
+  const cluster = new VirtualCluster({
+    ...{ seed: 1, gpus: 2, executors: 2, batchers: 1 },
+    wrapEngine: (engine: Engine): Engine => ({
+      type,
+      load: (model, done) => engine.load(model, done),
+      unload: (name, done) => engine.unload(name, done),
+      stop: (done) => engine.stop(done),
+      run: (batch, done) => engine.run(batch, done),
+    }),
+  });
+  const statuses: ModelStatus[] = [];
+  cluster.store.watch(BUCKET.profiles, PATIENT.name, {
+    onEntry: ({ value }) => void statuses.push(fromJson(value) as ModelStatus),
+    onDelete: () => undefined,
+    onReady: () => undefined,
+    onFailure: () => undefined,
+  });
+  cluster.addModel({ ...PATIENT, isUnmeasured: true });
+  cluster.run(seconds(5));
+  expect(statuses.at(-1)).toMatchObject({ state: "ready", executorTypes: ["onnx-cuda"] });
+  for (const name of ["executor-0", "executor-1"]) cluster.drain(name);
+  cluster.run(seconds(2));
+  const before = statuses.length;
+
+  type = "onnx-cuda-h200";
+  for (const gpu of [0, 1]) cluster.startExecutor(`executor-${gpu}`, [gpuId(gpu)]);
+  cluster.run(millis(500));
+  const asked = cluster.load("patient", { rate: 100, duration: seconds(8), sloMs: 120 });
+  cluster.run(seconds(1));
+  expect(asked.filter(({ outcomes }) => outcomes[0]?.status !== "ok")).toEqual([]);
+  const since = statuses.slice(before);
+  expect(since.map(({ state }) => state).filter((state) => state !== "ready")).toEqual([]);
+  expect(since.at(-1)).toMatchObject({
+    executorTypes: ["onnx-cuda-h200"],
+    byType: [{ type: "onnx-cuda" }, { type: "onnx-cuda-h200" }],
+  });
+});

@@ -30,6 +30,16 @@ test("the file's bytes are only borrowed: the caller still has them, and may loa
   });
 });
 
+test("named accelerators are a type of their own, and so is a part of one", async () => {
+  const types: string[] = [];
+  for (const options of [{}, { accelerator: "old", part: 50 }]) {
+    const on = await startOnnxEngine(options);
+    types.push(on.type);
+    await new Promise<void>((done) => on.stop(done));
+  }
+  expect(types).toEqual(["onnx-cpu", "onnx-cpu-old-50"]);
+});
+
 test("inputs that can't be handed over fail their batch, each for its own reason (T8)", async () => {
   const model = addOne();
   const on = await start(model);

@@ -9,7 +9,7 @@
  */
 import { Worker } from "node:worker_threads";
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
-import { MODELS_MAX, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
+import { MODELS_MAX, type ModelSpec, type Tensor, TuttiError, executorType } from "@tutti/protocol";
 import { assert } from "@tutti/units";
 import { InlineModels, mayRunInline } from "./inline-models.ts";
 import type { Provider, SessionSettings } from "./provider.ts";
@@ -32,6 +32,8 @@ export interface OnnxEngineOptions {
    * are a type's of their own. Default: 100.
    */
   readonly part?: number;
+  /** Name of such accelerators in the executor type. Absent: they are taken as like all others of the provider. */
+  readonly accelerator?: string | undefined;
   /** File of the worker's run note, which the process started after a crash reads. */
   readonly note?: NoteOptions;
 }
@@ -46,6 +48,7 @@ export async function startOnnxEngine({
   threads = 1,
   device = 0,
   part = 100,
+  accelerator,
   note,
 }: OnnxEngineOptions = {}): Promise<OnnxEngine> {
   assert(Number.isSafeInteger(threads) && threads >= 1 && threads <= THREADS_MAX, `${threads} threads`);
@@ -54,7 +57,7 @@ export async function startOnnxEngine({
   const inline = new InlineModels({ provider, threads, device }, note);
   const workerData: WorkerOptions = { provider, threads, device, runs: inline.shared, ...(note && { note }) };
   const worker = new Worker(new URL("./session-worker.ts", import.meta.url), { workerData });
-  const type = part === 100 ? `onnx-${provider}` : `onnx-${provider}-${part}`;
+  const type = executorType(`onnx-${provider}`, { accelerator, part });
   const engine = new OnnxEngine({ worker, type, inline, settings: { provider, threads, device } });
   const problem = await engine.ready;
   if (problem === undefined) return engine;

@@ -1,6 +1,7 @@
 export * from "./messages/admin-messages.ts";
 export * from "./messages/cost-steps.ts";
 export * from "./errors.ts";
+export * from "./executor-type.ts";
 export * from "./stored/families.ts";
 export * from "./fields.ts";
 export * from "./messages/hot-messages.ts";

@@ -7,6 +7,7 @@ import {
   type ProfilePoints,
   SLO_US_MAX,
   TYPES_MAX,
+  isPartType,
 } from "@tutti/protocol";
 import { type Instant, type Micros, micros } from "@tutti/units";
 import { batchSizesOf, offeredType, pointsOf } from "../runtime/profile-plan.ts";
@@ -16,8 +17,6 @@ const INFLATION_SHARE_MAX = 0.2;
 
 /** Longest run that is believed, µs; a longer one could not be published. */
 const RUN_LONGEST = SLO_US_MAX;
-/** A type of parts of accelerators, such as `onnx-cpu-50`. */
-const PART_TYPE = /-\d+$/;
 
 export interface LiveProfileOptions {
   /** Least time that a request needs besides its run. */
@@ -68,7 +67,7 @@ export class LiveProfiles {
     const { byType, executorTypes, profiles, means } = status;
     const given = { profiles: spec.profile ?? profiles, means };
     // Given latencies are those of whole accelerators.
-    const types = spec.profile === undefined ? executorTypes : executorTypes.filter((type) => !PART_TYPE.test(type));
+    const types = spec.profile === undefined ? executorTypes : executorTypes.filter((type) => !isPartType(type));
     for (const one of byType ?? types.slice(0, TYPES_MAX).map((type) => ({ ...given, type }))) this.#observe(one);
     if (this.#byType.size === 0) this.#observe({ ...given, type: "" });
   }

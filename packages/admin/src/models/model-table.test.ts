@@ -35,3 +35,12 @@ test("programs read the state, and since when", () => {
     { state: "waking", parkedSince: "2026-01-02T03:04:05.000Z" },
   ]);
 });
+
+test("programs read what each type of accelerators takes where types were measured apart", () => {
+  const byType = ["onnx-cuda-h200", "onnx-cuda-tesla-t4"].map((type) => ({ type, profiles: [], means: [] }));
+  const { spec, status } = listed("used");
+  expect(modelsAsJson([{ spec, status: { ...status!, byType } }, listed("alike")])).toEqual([
+    expect.objectContaining({ name: "used", byType }),
+    expect.not.objectContaining({ byType: expect.anything() as unknown }),
+  ]);
+});

@@ -56,6 +56,7 @@ function modelAsJson(model: ListedModel): unknown {
     executorTypes: status?.executorTypes ?? [],
     profiles: status?.profiles ?? [],
     means: status?.means ?? [],
+    ...(status?.byType !== undefined && { byType: status.byType }),
   };
 }
 

@@ -7,6 +7,7 @@ import {
   type LoadOutcome,
 } from "@tutti/ports/engine";
 import { LatencyTable } from "@tutti/profile";
+import { executorType } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { latencyOnPart } from "../parts/part-latency.ts";
 
@@ -14,13 +15,15 @@ export interface EmulationOptions {
   readonly jitter: EmulatedEngineOptions["jitter"];
   /** In percent of an accelerator. */
   readonly part: number;
+  /** Name of such accelerators, in the executor type. */
+  readonly acceleratorType?: string | undefined;
 }
 
 /**
  * An emulated accelerator with the latencies of its models. The latencies are in the models' specs, so every host knows
  * them.
  */
-export function createEmulatedEngine(clock: Clock, { jitter, part }: EmulationOptions): Engine {
+export function createEmulatedEngine(clock: Clock, { jitter, part, acceleratorType }: EmulationOptions): Engine {
   const tables = new Map<string, readonly LatencyTable[]>();
   const latencyOf = (model: string, bucket: number, batchSize: number): Micros | undefined => {
     const table = tables.get(model)?.[bucket];
@@ -32,7 +35,7 @@ export function createEmulatedEngine(clock: Clock, { jitter, part }: EmulationOp
     ...(jitter !== undefined && { jitter }),
   });
   return {
-    type: part === 100 ? engine.type : `${engine.type}-${part}`,
+    type: executorType(engine.type, { accelerator: acceleratorType, part }),
     latencyOf,
     load(model: EngineModel, done: (outcome: LoadOutcome) => void) {
       const { name, profile = [], batchSizeMax } = model.spec;

@@ -1,7 +1,7 @@
 /** Parsers of single option values. Each throws a CommandError that names the flag and its valid values. */
 import { isIPv4 } from "node:net";
 import type { BatcherConfig } from "@tutti/actors";
-import { isName } from "@tutti/protocol";
+import { NAME_RULE, isAcceleratorName, isName } from "@tutti/protocol";
 import { GPUS_MAX, type GpuId, type Micros, formatDuration, gpuId, parseBytes, parseDuration } from "@tutti/units";
 import { usageError } from "@tutti/admin";
 import { LOOPBACK } from "./role-flags.ts";
@@ -94,6 +94,13 @@ export function parseEpoch(text: string | undefined): Micros {
   const epoch = text === undefined ? EPOCH : parseDuration(text);
   if (epoch !== undefined && epoch >= EPOCH_LEAST) return epoch;
   throw usageError(`--epoch ${text}: a duration from ${formatDuration(EPOCH_LEAST)} on, such as 30s`);
+}
+
+export function parseAcceleratorType(text: string | undefined): string | undefined {
+  if (text === undefined || isAcceleratorName(text)) return text;
+  throw usageError(
+    `--accelerator-type ${text}: a name, such as epyc-9654p: ${NAME_RULE}, and no number as its last word, which would read as a part of an accelerator`,
+  );
 }
 
 export interface Jitter {

@@ -75,6 +75,13 @@ export const FLAGS: readonly Flag[] = [
     default: "0",
   },
   {
+    name: "accelerator-type",
+    value: "name",
+    roles: ["executor"],
+    text: "tells accelerators of unlike speed apart: each name has latencies of its own",
+    otherwise: "with --provider cuda the GPU's, by nvidia-smi",
+  },
+  {
     name: "jitter",
     value: "spread[:seed]",
     roles: ["executor"],

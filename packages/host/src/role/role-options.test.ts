@@ -32,6 +32,14 @@ test("an executor's memory is a size, and unbounded unless it is said", () => {
   expect(parseRoleOptions("executor", [], {}).memory).toBeUndefined();
 });
 
+test("accelerators have a name for their type where one is said, whose end can't be taken for a part", () => {
+  const typeOf = (...args: string[]): string | undefined => parseRoleOptions("executor", args, {}).acceleratorType;
+  expect([typeOf(), typeOf("--accelerator-type", "epyc-9654P")]).toEqual([undefined, "epyc-9654P"]);
+  expect(parseRoleOptions("executor", [], { TUTTI_ACCELERATOR_TYPE: "old" }).acceleratorType).toBe("old");
+  for (const bad of ["", "rack-2", "4090", "a b", "a.b", "-a", "a".repeat(65)])
+    expect(() => typeOf(`--accelerator-type=${bad}`), bad).toThrow(`--accelerator-type ${bad}: a name`);
+});
+
 test("a policy with a waiting time carries it, and anything else is named with what is possible", () => {
   expect(parsePolicy("timeout:5ms")).toEqual({ kind: "timeout", wait: 5_000 });
   expect(parsePolicy("beta-lambda")).toEqual({ kind: "beta-lambda" });

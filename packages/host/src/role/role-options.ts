@@ -18,6 +18,7 @@ import {
   namesOf,
   oneOf,
   optionalPort,
+  parseAcceleratorType,
   parseBudgetShare,
   parseEpoch,
   parseGpus,
@@ -68,6 +69,8 @@ export interface RoleOptions {
   readonly provider: (typeof PROVIDERS)[number];
   /** executor: which of its host's GPUs. */
   readonly device: number;
+  /** executor: name of its accelerators in the executor type; undefined: a GPU's own, or none. */
+  readonly acceleratorType: string | undefined;
   readonly jitter: Jitter | undefined;
   /** executor: bytes for the weights of its models together, on each accelerator. Undefined: unbounded. */
   readonly memory: number | undefined;
@@ -172,6 +175,7 @@ function fromValues(values: ReadonlyMap<string, string>): RoleOptions {
     engine: oneOf("engine", ENGINES, valued("engine")),
     provider: oneOf("provider", PROVIDERS, valued("provider")),
     device: wholeNumber("device", valued("device"), 63, 0),
+    acceleratorType: parseAcceleratorType(flag("accelerator-type")),
     jitter: parseJitter(flag("jitter")),
     memory: parseMemory(flag("memory")),
     threads: wholeNumber("threads", valued("threads"), 64),

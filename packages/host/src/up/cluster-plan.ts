@@ -104,6 +104,7 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
       ...(around.state === undefined ? [] : ["--state", around.state]),
       ...dataPlane,
       ...(options.memory === undefined ? [] : ["--memory", options.memory]),
+      ...(options.acceleratorType === undefined ? [] : ["--accelerator-type", options.acceleratorType]),
     ],
     ingress: [
       ...["--reply-scope", replyScopeOf(options)],

@@ -168,6 +168,12 @@ export const UP_OPTIONS: readonly OptionSpec[] = [
     otherwise: "each model's own",
   },
   { name: "provider", value: PROVIDERS.join("|"), text: "execution provider", default: "cpu" },
+  {
+    name: "accelerator-type",
+    value: "name",
+    text: "tells accelerators of unlike speed apart, such as those of this machine from another's: each name has latencies of its own",
+    otherwise: "with --provider cuda each GPU's, by nvidia-smi",
+  },
   { name: "data-plane", value: DATA_PLANES.join("|"), text: "how inputs reach executors", default: "tcp" },
   {
     name: "apps",

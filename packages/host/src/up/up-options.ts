@@ -9,6 +9,7 @@ import { isModelUrl } from "@tutti/admin/models";
 import { nvidiaGpus } from "../parts/nvidia-gpus.ts";
 import {
   oneOf,
+  parseAcceleratorType,
   parseBudgetShare,
   parseEpoch,
   parseMemory,
@@ -66,6 +67,7 @@ export interface UpFlags {
   readonly latency?: string;
   readonly patience?: string;
   readonly provider: string;
+  readonly acceleratorType?: string;
   readonly dataPlane: string;
   readonly httpPort?: string;
   readonly grpcPort?: string;
@@ -151,6 +153,7 @@ export interface UpOptions {
   readonly latency: string;
   readonly patience: string | undefined;
   readonly provider: string;
+  readonly acceleratorType: string | undefined;
   readonly dataPlane: string;
   /** Flags for gateways' command lines. The ports apply to the first gateway only, the access rules to all. */
   readonly gateway: readonly string[];
@@ -233,6 +236,7 @@ export function parseUpOptions(flags: UpFlags, gpusHere: () => number = nvidiaGp
     latency: oneOf("latency", LATENCIES, flags.latency ?? "hints"),
     patience: flags.patience,
     provider: oneOf("provider", PROVIDERS, flags.provider),
+    acceleratorType: parseAcceleratorType(flags.acceleratorType),
     dataPlane: oneOf("data-plane", DATA_PLANES, flags.dataPlane),
     gateway: gatewayPorts(flags),
     gatewayAccess: gatewayAccess(flags),

@@ -76,6 +76,20 @@ test("an executor on CUDA has a GPU of its own, and there are as many as GPUs un
   expect(gpusIn(listed)).toBe(2);
 });
 
+test("the name that is given to this machine's accelerators reaches every executor, and is checked before", () => {
+  const typesOf = (flags: Partial<UpFlags>): (string | undefined)[] =>
+    planCluster(parseUpOptions({ ...FLAGS, executors: "1", emulatedExecutors: "1", ...flags }), {
+      ...{ url: "nats://a:1", credentials: {} },
+    })
+      .filter(({ role }) => role === "executor")
+      .map(({ argv }) => parseRoleOptions("executor", argv, {}).acceleratorType);
+  expect([typesOf({}), typesOf({ acceleratorType: "old" })]).toEqual([
+    [undefined, undefined],
+    ["old", "old"],
+  ]);
+  expect(() => typesOf({ acceleratorType: "rack-2" })).toThrow("--accelerator-type rack-2");
+});
+
 test("by default a node hosts every role but the executor's, and each further one takes ports that are free", () => {
   const options = parseUpOptions({ ...FLAGS, nodes: "2", executors: "1", httpPort: "8100", patience: "0.5" });
   const planned = planCluster(options, { url: "nats://a:1", credentials: { node: "/n", answers: "/a" } });

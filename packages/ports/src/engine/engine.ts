@@ -7,7 +7,7 @@ import type { Micros } from "@tutti/units";
  * process.
  */
 export interface Engine {
-  /** The executor type, which profiles are kept by: `onnx-cpu`, `onnx-webgpu`, `emulated`. */
+  /** The executor type, which profiles are kept by: `onnx-cpu`, `onnx-cuda-h200`, `emulated`. */
   readonly type: string;
   /**
    * The first run of each shape takes longer than those after it, so an executor runs every one once before it serves.

@@ -7,6 +7,7 @@ import {
   createEmulatedEngine,
   emptyFolder,
   heldBy,
+  nvidiaGpuName,
   openDataPlane,
   type StartRole,
 } from "@tutti/host/role";
@@ -45,13 +46,14 @@ export const start: StartRole = async (context, ready) => {
   );
 };
 
-function startEngine({ clock, options }: RoleContext, note: NoteOptions): Engine | Promise<Engine> {
+async function startEngine({ clock, options }: RoleContext, note: NoteOptions): Promise<Engine> {
   if (options.engine === "emulated") return createEmulatedEngine(clock, options);
   // Two WebGPU sessions in threads of one process crash it, and a native abort takes its neighbours along.
   if (options.gpus.length > 1)
     throw new CommandError("one process drives one real accelerator: start one for each of --gpus");
   const { provider, threads, device, part } = options;
-  return startOnnxEngine({ provider, threads, device, part, note });
+  const accelerator = options.acceleratorType ?? (provider === "cuda" ? await nvidiaGpuName(device) : undefined);
+  return startOnnxEngine({ provider, threads, device, part, accelerator, note });
 }
 
 function lastRunsOf(folder: string, slot: string): LastRun[] {
