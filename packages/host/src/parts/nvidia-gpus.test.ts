@@ -2,6 +2,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterAll, afterEach, expect, test, vi } from "vitest";
+import { acceleratorName } from "../role/engines.ts";
+import { parseRoleOptions } from "../role/role-options.ts";
 import { nvidiaGpuName, nvidiaGpus } from "./nvidia-gpus.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-nvidia-"));
@@ -72,4 +74,13 @@ test("a long name is cut, and ends with no number of its own, as a part of an ac
   const [long, numbers] = await names(2);
   expect(long).toMatch(/^rtx-pro-6000-blackwell-rtx[a-z0-9-]{38}$/);
   expect(numbers).toBe("some550");
+});
+
+test("an executor on CUDA takes its GPU's name, unless it is told another; on a CPU it has only what it is told", async () => {
+  lists(UNLIKE);
+  const nameOf = (...flags: string[]): Promise<string | undefined> =>
+    acceleratorName(parseRoleOptions("executor", flags, {}));
+  expect(await nameOf("--provider", "cuda", "--device", "1")).toBe("tesla-t4");
+  expect(await nameOf("--provider", "cuda", "--accelerator-type", "old")).toBe("old");
+  expect([await nameOf(), await nameOf("--accelerator-type", "old")]).toEqual([undefined, "old"]);
 });

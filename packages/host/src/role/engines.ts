@@ -9,7 +9,18 @@ import {
 import { LatencyTable } from "@tutti/profile";
 import { executorType } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
+import { nvidiaGpuName } from "../parts/nvidia-gpus.ts";
 import { latencyOnPart } from "../parts/part-latency.ts";
+import type { RoleOptions } from "./role-options.ts";
+
+/** The name of an executor's accelerator in its type: what it is told, or that of an NVIDIA GPU; undefined: none. */
+export async function acceleratorName({
+  acceleratorType,
+  provider,
+  device,
+}: Pick<RoleOptions, "acceleratorType" | "provider" | "device">): Promise<string | undefined> {
+  return acceleratorType ?? (provider === "cuda" ? nvidiaGpuName(device) : undefined);
+}
 
 export interface EmulationOptions {
   readonly jitter: EmulatedEngineOptions["jitter"];

@@ -1,7 +1,6 @@
 /** Exports for `services/*`, which run as processes of a cluster. */
 export { emptyFolder } from "./empty-folder.ts";
 export * from "./engines.ts";
-export { nvidiaGpuName } from "../parts/nvidia-gpus.ts";
 export * from "./held.ts";
 export * from "./role-defaults.ts";
 export * from "./role-flags.ts";

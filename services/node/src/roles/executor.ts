@@ -4,10 +4,10 @@ import { type LastRun, createExecutor } from "@tutti/executor";
 import { CommandError, makeNamedFolder } from "@tutti/admin";
 import {
   type RoleContext,
+  acceleratorName,
   createEmulatedEngine,
   emptyFolder,
   heldBy,
-  nvidiaGpuName,
   openDataPlane,
   type StartRole,
 } from "@tutti/host/role";
@@ -52,8 +52,7 @@ async function startEngine({ clock, options }: RoleContext, note: NoteOptions): 
   if (options.gpus.length > 1)
     throw new CommandError("one process drives one real accelerator: start one for each of --gpus");
   const { provider, threads, device, part } = options;
-  const accelerator = options.acceleratorType ?? (provider === "cuda" ? await nvidiaGpuName(device) : undefined);
-  return startOnnxEngine({ provider, threads, device, part, accelerator, note });
+  return startOnnxEngine({ provider, threads, device, part, accelerator: await acceleratorName(options), note });
 }
 
 function lastRunsOf(folder: string, slot: string): LastRun[] {
