@@ -138,7 +138,7 @@ test("what can't be a submission is one line that says why, and nothing is submi
   const submit = (...args: string[]) => up.command("jobs", "submit", ...args, "--out", join(folder, "none"));
   for (const [args, code, why] of [
     [[list, "--model", "slow"], 1, "list.txt:1: there is no file"],
-    [[join(folder, "in"), "--model", "nobody"], 1, 'no model "nobody" is loaded'],
+    [[join(folder, "in"), "--model", "nobody"], 1, 'no model named "nobody" is loaded'],
     [[join(folder, "in"), "--model", "slow", "--deadline", "400h"], 2, "at most 7 days"],
     [[join(folder, "absent"), "--model", "slow"], 1, "absent"],
   ] as const) {

@@ -2,7 +2,7 @@
  * `tutti refusals` on a real overloaded system: an operator explains a request by the id that its publisher gave
  * (docs/observability.md, "One refused request").
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Tutti, type TuttiError, connect } from "@tutti/client";
@@ -113,10 +113,29 @@ test("a request that is not kept is no explanation, and says what there is", asy
   expect(stderr).toContain('no ingress keeps a refused or late request "order-99"');
 });
 
-test("a name that no model has is told a similar one, and is no empty list", async () => {
-  const { code, stdout, stderr } = await up.command("refusals", "wdie");
+test.each([
+  ["refusals", "wdie"],
+  ["infer", "wdie"],
+  ["infer", "wdie", "--input", "absent.json"],
+  ["unload", "wdie"],
+  ["profile", "wdie"],
+  ["rollout", "wdie"],
+  ["rollout", "wdie", "--to", "2", "--percent", "5"],
+  ["rollout", "wdie", "--clear"],
+  ["jobs", "dead", "--model", "wdie"],
+  ["bench", "wdie"],
+])("a name that no model has is told a similar one, and is no empty list: tutti %s %s", async (...args) => {
+  const { code, stdout, stderr } = await up.command(...args);
   expect([code, stdout]).toEqual([1, ""]);
   expect(stderr).toContain('no model named "wdie" is loaded: did you mean "wide"? (TUTTI_NOT_FOUND)');
+});
+
+test("no job is submitted to a name that no model has", async () => {
+  const jobs = join(folder, "jobs");
+  await mkdir(jobs);
+  await writeFile(join(jobs, "one.json"), "{}");
+  const { code, stderr } = await up.command("jobs", "submit", jobs, "--model", "wdie", "--out", join(folder, "out"));
+  expect([code, stderr]).toEqual([1, expect.stringContaining('did you mean "wide"? (TUTTI_NOT_FOUND)')]);
 });
 
 test("applications can't ask: the command names the operator's credentials", async () => {

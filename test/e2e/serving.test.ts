@@ -367,7 +367,7 @@ test("tutti bench says what is missing, and what a wrong word should have been",
   await Promise.all([
     said(2, "name a model"),
     said(2, "poisson, uniform, gamma", "mlp", "--arrivals", "bursty"),
-    said(1, 'no model "mpl" is loaded', "mpl"),
+    said(1, 'no model named "mpl" is loaded: did you mean "mlp"?', "mpl"),
     said(3, "can't be reached", "mlp", "--http", "http://127.0.0.1:9"),
   ]);
 });

@@ -25,6 +25,7 @@ import {
 } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { fromJson, newerForm, pack, readStored, writeStored } from "@tutti/wire";
+import { absentModelError } from "./families.ts";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
 
 /** A model before the cluster assigns its number; without a `version` it gets the next one. */
@@ -158,7 +159,7 @@ export class ModelRegistry {
    */
   async release(name: string): Promise<boolean> {
     const spec = await this.get(name);
-    if (spec === undefined) throw new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded`);
+    if (spec === undefined) throw await absentModelError(this, name);
     return this.#release(spec);
   }
 

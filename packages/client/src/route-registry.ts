@@ -7,6 +7,7 @@ import {
   TuttiError,
   isRoute,
   isVersion,
+  noModelError,
   percentOf,
   publicNameOf,
   routeKeys,
@@ -74,8 +75,13 @@ export class RouteRegistry {
 
   /** Every version that is loaded, the one under the model's own name first. @throws {TuttiError} NOT_FOUND */
   async versions(name: string): Promise<ListedModel[]> {
-    const listed = (await this.#models.list()).filter(({ spec }) => publicNameOf(spec.name) === name);
-    if (listed.length === 0) throw new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded`);
+    const all = await this.#models.list();
+    const listed = all.filter(({ spec }) => publicNameOf(spec.name) === name);
+    if (listed.length === 0)
+      throw noModelError(
+        name,
+        all.map(({ spec }) => publicNameOf(spec.name)),
+      );
     return listed;
   }
 

@@ -1,5 +1,6 @@
 /** `tutti jobs` and `tutti jobs dead`: what the queue of background jobs has, and what was given up. */
 import type { Bus } from "@tutti/ports/bus";
+import type { Store } from "@tutti/ports/store";
 import type { DeadJob, DeadUse, JobAdministration } from "@tutti/ports/jobs";
 import {
   JOB_HEADER,
@@ -11,6 +12,7 @@ import {
   subjectsOf,
 } from "@tutti/protocol";
 import { readFailure } from "@tutti/client";
+import { ModelRegistry, absentModelError, askedSpec } from "@tutti/client/registries";
 import { FrameReader } from "@tutti/wire";
 import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
@@ -52,7 +54,7 @@ export async function jobs(options: JobsOptions): Promise<void> {
 export async function dead(options: DeadOptions): Promise<void> {
   const { model, app, id, requeue = false, remove = false } = options;
   if (requeue && remove) throw usageError("--requeue and --remove: a letter is either put back or removed");
-  await withCluster({ ...options, name: NAME }, async ({ bulk, jobs: queue }) => {
+  await withCluster({ ...options, name: NAME }, async ({ bulk, jobs: queue, store }) => {
     const kept: string[] = [];
     const rows = await orNoQueue(async () => {
       const found: DeadRow[] = [];
@@ -75,11 +77,18 @@ export async function dead(options: DeadOptions): Promise<void> {
       }
       return found;
     });
+    if (model !== undefined && rows.length + kept.length === 0) await checkLoaded(store, model);
     if (options.json === true) print(JSON.stringify({ dead: rows, requeued: requeue, removed: remove, kept }));
     else if (requeue) print(`${jobsAre(rows.length)} in the queue again${keptText(kept.length)}`);
     else if (remove) print(`${rows.length} ${rows.length === 1 ? "dead letter" : "dead letters"} removed`);
     else print(renderDead(rows));
   });
+}
+
+/** Models that were unloaded may have left letters, so the name matters only where there is none. */
+async function checkLoaded(store: Store, model: string): Promise<void> {
+  const registry = new ModelRegistry(store);
+  if ((await askedSpec(registry, model)) === undefined) throw await absentModelError(registry, model);
 }
 
 /** A letter that was put there by hand may be of no job that is known. */

@@ -95,7 +95,9 @@ test("taking in a stranger, a variant, or a family under its own name is refused
   await registry.publish(families[0]!.model, { model: families[0]!.bytes });
   const taking = (served: string, family: string) =>
     servedMembers(store, registry, familyWish({ family, with: served }));
-  await expect(taking("nobody", "more")).rejects.toThrow("--with nobody: no model of that name is served");
+  await expect(taking("nobody", "more")).rejects.toThrow('--with nobody: no model named "nobody" is loaded');
+  await expect(taking("haeds", "more")).rejects.toThrow('did you mean "heads"?');
+  await expect(taking("haed-a", "more")).rejects.toThrow('did you mean "head-a"?');
   await expect(taking("head-a", "more")).rejects.toThrow("so take all of it: --with heads");
   await expect(taking("heads", "heads")).rejects.toThrow("give the new family another name");
 });

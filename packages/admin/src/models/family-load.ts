@@ -2,9 +2,9 @@
  * Decides which models of one load become families, and what changes for models that are already served
  * (docs/families.md).
  */
-import { type ListedModel, type ModelRegistry, modelFile } from "@tutti/client/registries";
+import { type ListedModel, type ModelRegistry, askedNames, modelFile } from "@tutti/client/registries";
 import type { FamilyMember, MadeFamily } from "../families/index.ts";
-import { NAME_LENGTH_MAX, isName } from "@tutti/protocol";
+import { NAME_LENGTH_MAX, isName, noModelError } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { CommandError, usageError } from "../failure.ts";
 import type { LoadableModel } from "./model-repository.ts";
@@ -144,7 +144,7 @@ export async function servedMembers(store: Store, registry: ModelRegistry, wish:
 async function missingText(registry: ModelRegistry, name: string): Promise<string> {
   const listed = await registry.list();
   const family = listed.find(({ spec }) => spec.family?.variants.some((variant) => variant.name === name));
-  if (family === undefined) return `--with ${name}: no model of that name is served`;
+  if (family === undefined) return `--with ${name}: ${noModelError(name, askedNames(listed)).message}`;
   return `--with ${name}: it is served by a family, so take all of it: --with ${family.spec.name}`;
 }
 

@@ -13,11 +13,12 @@ import { type ActorKey, type Instant, actorKey, actorToken, instant, micros, mil
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { expect, test, vi } from "vitest";
 import { EXIT } from "../failure.ts";
+import { checkName } from "./asked-name.ts";
 import { ClusterView } from "./cluster-view.ts";
 import { askIngresses } from "./ingress-questions.ts";
 import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
 import { refusalSentences } from "./refusal-sentences.ts";
-import { answersWithin, checkName, nobodyError, questionOf } from "./refusals.ts";
+import { answersWithin, nobodyError, questionOf } from "./refusals.ts";
 
 const AT = instant(Date.UTC(2026, 10, 26, 20, 16, 3, 123) * 1_000);
 const [INGRESS, BATCHER, EXECUTOR] = [77_777, 88_888, 99_999].map(actorKey);

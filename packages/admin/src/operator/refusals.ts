@@ -8,20 +8,16 @@ import {
   type RefusalsTold,
   isModelName,
   isName,
-  noModelError,
-  publicNameOf,
-  versionName,
 } from "@tutti/protocol";
-import { ModelRegistry } from "@tutti/client/registries";
 import { type Instant, actorToken, instant, parseDuration } from "@tutti/units";
 import type { Bus } from "@tutti/ports/bus";
-import type { Store } from "@tutti/ports/store";
 import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { CommandError, EXIT, usageError } from "../failure.ts";
 import { didYouMean } from "../nearest.ts";
 import { waitOption } from "../seconds-option.ts";
-import { ClusterView, latestOf } from "./cluster-view.ts";
+import { checkName } from "./asked-name.ts";
+import { ClusterView } from "./cluster-view.ts";
 import { type IngressAnswers, askIngresses } from "./ingress-questions.ts";
 import { refusalRows, renderExplanation, renderRefusals } from "./refusal-rows.ts";
 
@@ -50,30 +46,6 @@ export function refusals(model: string | undefined, options: RefusalsOptions): P
     if (model !== undefined && hasNone) await checkName(model, { bus: control, store, cluster, waitMs });
     tell(told, question, options.json === true);
   });
-}
-
-/** @throws {TuttiError} NOT_FOUND: neither a model nor a pipeline has the name; a similar one is suggested */
-export async function checkName(
-  name: string,
-  options: { readonly bus: Bus; readonly store: Store; readonly cluster: string; readonly waitMs: number },
-): Promise<void> {
-  const { bus, store, cluster, waitMs } = options;
-  const view = new ClusterView();
-  const listening = view.listen(bus, cluster);
-  try {
-    const specs = (await new ModelRegistry(store).list()).map(({ spec }) => spec);
-    const models = specs.flatMap((spec) => {
-      const publicName = publicNameOf(spec.name);
-      return [publicName, spec.name, versionName(publicName, spec.version)];
-    });
-    if (models.includes(name)) return;
-    // Only the reports of ingresses say which pipelines there are.
-    await view.until(() => view.hasReports(1), waitMs);
-    const pipelines = view.actors().flatMap((actor) => latestOf(actor)?.pipelines?.map((one) => one.name) ?? []);
-    if (!pipelines.includes(name)) throw noModelError(name, [...models, ...pipelines]);
-  } finally {
-    listening.stop();
-  }
 }
 
 /** Asks the ingresses while it hears which there are. */

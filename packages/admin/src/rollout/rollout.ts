@@ -1,6 +1,6 @@
 /** `tutti rollout`: changes, follows and shows how requests are shared between a model's versions. */
 import { ModelRegistry, RouteRegistry } from "@tutti/client/registries";
-import { type Route, publicNameOf, stateOf } from "@tutti/protocol";
+import { type Route, noModelError, publicNameOf, stateOf } from "@tutti/protocol";
 import { stepTime } from "@tutti/planning/live";
 import type { Store } from "@tutti/ports/store";
 import { withCluster } from "../cluster/connection.ts";
@@ -53,8 +53,9 @@ async function change(routes: RouteRegistry, name: string, order: RolloutOrder):
     case "back":
       return routes.back(name);
     case "clear":
-      if (!(await routes.clear(name))) throw new CommandError(`requests to "${name}" are not shared`);
-      return undefined;
+      if (await routes.clear(name)) return undefined;
+      await routes.versions(name); // a name that no model has is the likelier mistake
+      throw new CommandError(`requests to "${name}" are not shared`);
     case "show":
       return routes.get(name);
   }
@@ -63,7 +64,7 @@ async function change(routes: RouteRegistry, name: string, order: RolloutOrder):
 /**
  * Reports on one model, or on every model that has several versions or a route.
  *
- * @throws {CommandError} there is no such model
+ * @throws {TuttiError} NOT_FOUND
  */
 async function reporter(
   store: Store,
@@ -73,8 +74,7 @@ async function reporter(
   const [listed, known] = await Promise.all([new ModelRegistry(store).list(), routes.list()]);
   const routed = new Map(known.map((route) => [route.name, route]));
   const names = new Set(listed.map(({ spec }) => publicNameOf(spec.name)));
-  if (model !== undefined && !names.has(model))
-    throw new CommandError(`no model "${model}" is loaded: \`tutti models\` lists what is`);
+  if (model !== undefined && !names.has(model)) throw noModelError(model, names);
   const hasVersions = (name: string): boolean => listed.some(({ spec }) => spec.name.startsWith(`${name}/`));
   const shown = model !== undefined ? [model] : [...names].filter((name) => routed.has(name) || hasVersions(name));
   return (view) => shown.map((name) => rolloutOf(name, listed, routed.get(name), view));

@@ -2,12 +2,13 @@
 import { HttpTarget, type LoadStream, NatsTarget, type Target, oipBody } from "@tutti/bench";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { toWire } from "@tutti/client";
-import { ModelRegistry } from "@tutti/client/registries";
+import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { type ModelSpec, type Tensor, type TensorSpec, isDataType } from "@tutti/protocol";
 import { type Micros, parseDuration } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 import { CommandError, EXIT } from "@tutti/admin";
 import { type ClusterOptions, findCluster, openCluster, unlessDenied } from "@tutti/admin/cluster";
+import { checkAskedName } from "../present/asked-name.ts";
 import { type Inputs, type Readable, randomInputs, readInput } from "../present/input-file.ts";
 import { readPipelineInput } from "../present/pipeline-file.ts";
 import type { MixEntry } from "./mix.ts";
@@ -59,7 +60,11 @@ export async function overNats(options: DestinationOptions, named: ClusterOption
     const registry = new ModelRegistry(first.store);
     const prepared: Prepared[] = [];
     for (const entry of options.mix) {
-      const spec = await unlessDenied(first, cluster, () => registry.get(entry.model));
+      const spec = await unlessDenied(first, cluster, async () => {
+        const found = await askedSpec(registry, entry.model);
+        if (found === undefined) await checkAskedName(entry.model, first, cluster.cluster);
+        return found;
+      });
       prepared.push(await prepare(entry, spec, options));
     }
     const streams = prepared.map(({ stream, tensors }) => ({
@@ -105,10 +110,7 @@ async function prepare(
 ): Promise<Prepared> {
   const { model, app, weight } = entry;
   const within = slo ?? entry.slo ?? spec?.slo;
-  if (within === undefined)
-    throw new CommandError(
-      `no model "${model}" is loaded: \`tutti models\` lists what is; of a pipeline give --slo and --input`,
-    );
+  if (within === undefined) throw new CommandError(`"${model}" is a pipeline: give --slo and --input`);
   const file = entry.input ?? inputs.get(model) ?? inputs.get("*");
   const values = await inputsOf(spec, { model, file, seed });
   const tensors = Object.entries(values).map(([name, value]) => toWire(name, value));
@@ -120,7 +122,7 @@ async function inputsOf(
   { model, file, seed }: { readonly model: string; readonly file: string | undefined; readonly seed: number },
 ): Promise<Inputs> {
   if (spec === undefined) {
-    if (file === undefined) throw new CommandError(`${model} is no model that is loaded; a pipeline needs --input`);
+    if (file === undefined) throw new CommandError(`"${model}" is a pipeline, and a pipeline needs --input`);
     return readPipelineInput(file);
   }
   if (file === undefined) return randomInputs(spec, seed);

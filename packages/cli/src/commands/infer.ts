@@ -5,6 +5,7 @@ import { type ErrorCode, type ModelSpec, NAME_RULE, SIZE_HINT_MAX, TuttiError, i
 import { CommandError, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { whole } from "@tutti/sim-report/scenarios";
+import { checkAskedName } from "../present/asked-name.ts";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
 import { type Meaning, meaningOf, outputsAsJson, renderOutputs } from "../present/output-text.ts";
 import { linesMeaning, readPipelineInput } from "../present/pipeline-file.ts";
@@ -33,7 +34,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   const seed = whole("--seed", options.seed, { min: 0, max: 0xffff_ffff });
   // The operator's credentials: an application's may not list models.
   const named = { name: "tutti-infer", inboxPrefix: `_INBOX.${options.app}`, isForApps: true };
-  await withCluster({ ...options, ...named }, async (nats) => {
+  await withCluster({ ...options, ...named }, async (nats, { cluster }) => {
     const client = new TuttiClient(nats.bulk, { app: options.app });
     try {
       const spec = await askedSpec(new ModelRegistry(nats.store), model);
@@ -45,7 +46,8 @@ export async function infer(model: string, options: InferCommandOptions): Promis
           ...(spec?.scaleToZero !== undefined && { coldStart: `${spec.scaleToZero.coldStart}us` }),
           ...(options.outputs !== undefined && { outputs: options.outputs.split(",") }),
         });
-      if (spec === undefined) await pipeline(model, options, ask);
+      if (spec === undefined)
+        await pipeline(model, options, { ask, checkName: () => checkAskedName(model, nats, cluster) });
       else await served(spec, { ...options, seed }, ask);
     } finally {
       client.close();
@@ -72,15 +74,27 @@ async function served(
   printAnswer({ ...answer, name, version: answer.result.version ?? version, meaning }, json);
 }
 
-/** Asks a pipeline. The store doesn't list pipelines: only an ingress knows whether it serves one of this name. */
-async function pipeline(name: string, options: InferCommandOptions, ask: Ask): Promise<void> {
-  const absent = `no model "${name}" is loaded: \`tutti models\` lists what is`;
-  if (options.input === undefined) throw new CommandError(`${absent}; a pipeline needs --input`);
-  const inputs = await readPipelineInput(options.input);
-  const answer = await timed(() => ask(inputs)).catch((error: unknown) => {
-    if (!(error instanceof TuttiError) || error.code !== "TUTTI_NOT_FOUND") throw error;
-    throw new CommandError(`${absent}, and no ingress serves a pipeline of that name`, undefined, error);
+interface PipelinePorts {
+  readonly ask: Ask;
+  /** @throws {TuttiError} NOT_FOUND: no pipeline has the name either */
+  readonly checkName: () => Promise<void>;
+}
+
+/**
+ * Asks a pipeline. The store doesn't list pipelines: only an ingress knows whether it serves one of this name. Its
+ * reports come once a second, so they are waited for only where the request can't be sent.
+ */
+async function pipeline(name: string, options: InferCommandOptions, { ask, checkName }: PipelinePorts): Promise<void> {
+  const { input } = options;
+  if (input === undefined) {
+    await checkName();
+    throw new CommandError(`"${name}" is a pipeline, and a pipeline needs --input`);
+  }
+  const inputs = await readPipelineInput(input).catch(async (error: unknown) => {
+    await checkName();
+    throw error;
   });
+  const answer = await timed(() => ask(inputs));
   const meaning = linesMeaning(answer.result);
   printAnswer({ ...answer, name, version: answer.result.version, meaning }, options.json === true);
 }

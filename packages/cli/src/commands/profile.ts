@@ -1,4 +1,4 @@
-import { ModelRegistry } from "@tutti/client/registries";
+import { ModelRegistry, absentModelError, askedSpec } from "@tutti/client/registries";
 import { CommandError, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import type { InterferenceFlags } from "../interference/command.ts";
@@ -35,8 +35,12 @@ export async function profileOrInterference(
 export function profile(name: string, options: ProfileOptions): Promise<void> {
   return withCluster({ ...options, name: "tutti-profile" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);
-    const spec = await registry.get(name);
-    if (spec === undefined) throw new CommandError(`no model "${name}" is loaded: \`tutti models\` lists what is`);
+    const spec = await askedSpec(registry, name);
+    if (spec === undefined) throw await absentModelError(registry, name);
+    if (spec.variant !== undefined) {
+      const { family } = spec.variant;
+      throw new CommandError(`${name} is served by the family ${family}: \`tutti profile ${family}\` shows its times`);
+    }
     const times = await registry.runTimes(spec);
     if (times === undefined) {
       const when = "samples come from requests that it answers; the first are published some ten seconds later";

@@ -1,8 +1,8 @@
-import { CommandError, EXIT, makeNamedFolder, usageError } from "@tutti/admin";
+import { EXIT, makeNamedFolder, usageError } from "@tutti/admin";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { TuttiClient } from "@tutti/client";
-import { ModelRegistry, askedSpec } from "@tutti/client/registries";
+import { ModelRegistry, absentModelError, askedSpec } from "@tutti/client/registries";
 import { NAME_RULE, isModelName, isName, jobDeadline } from "@tutti/protocol";
 import { type JobFile, RESULT_FORMATS, type ResultFormat, jobFiles } from "../present/job-files.ts";
 import { JobProgress } from "../present/job-progress.ts";
@@ -40,8 +40,9 @@ async function submitAll(files: readonly JobFile[], nats: NatsConnection, option
   const client = new TuttiClient(nats.bulk, { app });
   const progress = new JobProgress(files.length, options.json === true ? "reasons" : "shown");
   try {
-    const spec = await askedSpec(new ModelRegistry(nats.store), model);
-    if (spec === undefined) throw new CommandError(`no model "${model}" is loaded: \`tutti models\` lists what is`);
+    const registry = new ModelRegistry(nats.store);
+    const spec = await askedSpec(registry, model);
+    if (spec === undefined) throw await absentModelError(registry, model);
     const form = { app, format: formatOf(options), isDetached: options.detach === true, outputs, deadline };
     await new JobSubmission(client.jobs, spec, form, progress).run(files);
     report(progress, options);

@@ -1,4 +1,4 @@
-import { ModelRegistry, RouteRegistry, variantsOf } from "@tutti/client/registries";
+import { ModelRegistry, RouteRegistry, absentModelError, variantsOf } from "@tutti/client/registries";
 import { CommandError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 
@@ -15,7 +15,7 @@ export function unload(name: string, options: ClusterOptions & { readonly json?:
       : variantsOf(await registry.list()).find((view) => view.name === name)?.variant?.family;
     if (family !== undefined)
       throw new CommandError(`${name} is served by the family ${family}: unload that, and load the others again`);
-    if (!removed) throw new CommandError(`no model "${name}" is loaded: \`tutti models\` lists what is`);
+    if (!removed) throw await absentModelError(registry, name);
     process.stdout.write(options.json === true ? `${JSON.stringify({ unloaded: name })}\n` : `${name} is unloaded\n`);
   });
 }

@@ -1,7 +1,7 @@
 /** Triton's model repository over the cluster's: models come with the request that loads them, or are there already. */
-import { ModelRegistry, RouteRegistry } from "@tutti/client/registries";
+import { ModelRegistry, RouteRegistry, absentModelError } from "@tutti/client/registries";
 import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
-import { type ModelSpec, NAME_RULE, TuttiError, isName, noModelError } from "@tutti/protocol";
+import { type ModelSpec, NAME_RULE, TuttiError, isName } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 
 /** Time limit for a load: profiling takes seconds on a busy machine, and Triton's clients wait too. */
@@ -39,7 +39,7 @@ export class Repository {
   /** @throws {TuttiError} NOT_FOUND */
   async unload(name: string): Promise<void> {
     checkName(name);
-    if (!(await this.#routes.unload(name))) throw noModelError(name);
+    if (!(await this.#routes.unload(name))) throw await absentModelError(this.#registry, name);
   }
 
   /** Finds a model to load again, and clears the faults recorded for it. */
