@@ -126,7 +126,8 @@ async function readModels(path: string, options: LoadCommandOptions): Promise<Lo
   if (options.name !== undefined || options.version !== undefined)
     throw usageError("--name and --version are of one model: give the path of its file");
   const models = await listRepository(path, remote);
-  if (models.length === 0) throw new CommandError(`${path} has no models: the layout is ${path}name/1/model.onnx`);
+  if (models.length === 0)
+    throw new CommandError(`${path} has no models: the layout is ${path.replace(/\/$/, "")}/name/1/model.onnx`);
   const loadable: LoadableModel[] = [];
   // One after the other: each may have gigabytes to come over the network.
   for (const model of models) loadable.push(await one(model.path, model));

@@ -24,6 +24,7 @@ import {
   Deployment,
   type DivisibleModels,
   Divider,
+  absenceText,
   readModelSources,
   JAEGER_VARIABLE,
   startJaeger,
@@ -235,9 +236,11 @@ async function serve(serving: Serving): Promise<void> {
     const warm = new WarmWatch(connections.control);
     const listed = await loadAll(connections, loadable.splice(0), serving);
     if (stop.signal.aborted) return;
+    const absence = absenceText(options, { models: listed.length, repository: serving.repository.length });
+    if (absence !== undefined) announcer.say("no-models", absence, { text: absence });
     const ready = listed.filter(({ status }) => status?.state === "ready").length;
     const loaded = ready === listed.length ? "Everything is" : `${ready} of ${listed.length} models are`;
-    announcer.say("warming", `${loaded} loaded; warming up.`);
+    if (listed.length > 0) announcer.say("warming", `${loaded} loaded; warming up.`);
     await warm.until(listed.length, options.warmup, stop.signal);
     warm.stop();
     if (stop.signal.aborted) return;

@@ -70,7 +70,7 @@ export class Announcer {
 
   models(listed: readonly ListedModel[]): void {
     if (this.#json) this.#write(JSON.stringify({ event: "ready", models: modelsAsJson(listed) }));
-    else this.#write(`${renderModels(listed)}\nReady. Ctrl-C stops everything.`);
+    else this.#write(`${listed.length === 0 ? "" : `${renderModels(listed)}\n`}Ready. Ctrl-C stops everything.`);
   }
 
   /** Takes the status of each second: for programs a line, on a terminal in place, in a file where there is news. */

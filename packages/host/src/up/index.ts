@@ -5,7 +5,7 @@ export { Deployment } from "./deployment.ts";
 export { type DivisibleExecutors, type DivisibleModels, Divider } from "./divider.ts";
 export { JAEGER_VARIABLE, type ServingJaeger, startJaeger } from "./jaeger.ts";
 export { checkGatewayPorts } from "./gateway-ports.ts";
-export { readModelSources } from "./model-sources.ts";
+export { absenceText, readModelSources } from "./model-sources.ts";
 export { type ModelWatch, watchModels } from "./model-watch.ts";
 export { CLUSTER, provideNats, type ServingNats } from "./nats.ts";
 export { PlanWatch } from "./plan-watch.ts";

@@ -15,6 +15,7 @@ import {
   listRepository,
   readModelFile,
 } from "@tutti/admin/models";
+import { formatDuration } from "@tutti/units";
 import type { UpOptions } from "./up-options.ts";
 
 export interface ModelSources {
@@ -41,6 +42,29 @@ export async function readModelSources(options: Pick<UpOptions, "emulate" | "dem
   throw new CommandError(
     `two models are called "${twice}"; rename the folder, or leave the demo models out with --no-demo`,
   );
+}
+
+/**
+ * The advice where there is no model, or none in the folder. Both may be meant, since models can be
+ * loaded at any time. @returns undefined: there are models
+ */
+export function absenceText(
+  { models: place, modelsPoll }: Pick<UpOptions, "models" | "modelsPoll">,
+  { models, repository }: { readonly models: number; readonly repository: number },
+): string | undefined {
+  const isEmpty = place !== undefined && repository === 0;
+  if (models > 0 && !isEmpty) return undefined;
+  const sentences = models === 0 ? ["Nothing is served yet."] : [];
+  if (isEmpty) {
+    const layout = `${join(place, "mlp", "1", "model.onnx")}, and ${join(place, "mlp", "config.yaml")} with its slo`;
+    sentences.push(`--models ${place} has no model: the layout is ${layout}.`);
+    if (modelsPoll !== undefined)
+      sentences.push(`The folder is looked at every ${formatDuration(modelsPoll)}: what comes is served.`);
+  }
+  sentences.push(
+    "`tutti load model.onnx --slo 50ms` loads one while this runs, and `tutti load models/` a folder of them.",
+  );
+  return sentences.join("\n");
 }
 
 async function readEmulation(path: string): Promise<Emulation> {
