@@ -13,7 +13,7 @@ import { ClusterView, type HeardActor, lackOf } from "./cluster-view.ts";
 import { OperationLock } from "./operation-lock.ts";
 import { OperatorLink } from "./operator-link.ts";
 import { type RollingEnd, type Step, roll } from "./rolling.ts";
-import { type Target, findTargets, tokensOf } from "./targets.ts";
+import { type Target, findTargets, leftDown, tokensOf } from "./targets.ts";
 
 export interface OperationOptions extends ClusterOptions {
   readonly json?: boolean;
@@ -43,7 +43,8 @@ export async function operate(order: ProcessOrder, name: string, options: Operat
       const listening = view.listen(control, cluster);
       const link = new OperatorLink(control, cluster);
       try {
-        const { targets, unkept } = await whoIsMeant(order, name, view, link);
+        const { targets, down, unkept } = await whoIsMeant(order, name, view, link);
+        if (down.length > 0) teller.note(`drained, and left so: ${down.map(placeOf).join(", ")}`);
         const what = `${order} ${name}`;
         const lock = await OperationLock.take(
           store,
@@ -79,7 +80,7 @@ async function whoIsMeant(
   name: string,
   view: ClusterView,
   link: OperatorLink,
-): Promise<{ targets: readonly Target[]; unkept: readonly HeardActor[] }> {
+): Promise<{ targets: readonly Target[]; down: readonly Target[]; unkept: readonly HeardActor[] }> {
   await view.until(() => view.hasReports(1), LISTEN_MS);
   const agents = await link.agents(AGENTS_MS, (known) => unkeptOf(view, known).length === 0);
   const leading = new Set(
@@ -88,15 +89,21 @@ async function whoIsMeant(
       .filter(({ beat }) => (beat.epoch ?? 0) > 0)
       .map(({ key }) => actorToken(key)),
   );
-  const targets = findTargets(name, agents, (actor) => leading.has(actor));
+  const found = findTargets(name, agents, (actor) => leading.has(actor));
+  const down = order === "restart" ? leftDown(name, found) : [];
+  const targets = found.filter((target) => !down.includes(target));
+  if (targets.length === 0)
+    throw new CommandError(`${down.map(placeOf).join(", ")}: drained, so that \`tutti undrain <executor>\` starts it`);
   const wrong = order === "restart" ? undefined : targets.find(({ role }) => role !== "executor");
   if (wrong !== undefined)
     throw usageError(
       `${order} is for executors, and ${wrong.name} is of the role ${wrong.role}: \`tutti restart\` replaces it`,
     );
   const unkept = unkeptOf(view, agents).filter(({ beat }) => name === "all" || name === beat.role);
-  return { targets, unkept };
+  return { targets, down, unkept };
 }
+
+const placeOf = ({ host, name }: Target): string => `${host}/${name}`;
 
 const unkeptOf = (view: ClusterView, agents: readonly AgentAnswered[]): HeardActor[] => {
   const kept = new Set(agents.flatMap(({ processes }) => processes.flatMap(tokensOf)));
@@ -165,7 +172,7 @@ function createTeller(order: ProcessOrder, json: boolean): Teller {
         {
           event: "end",
           done: done.length,
-          left: left.map(({ host, name }) => `${host}/${name}`),
+          left: left.map(placeOf),
           failure: failure ?? null,
         },
         `${tally}.`,

@@ -1,7 +1,7 @@
 import type { AgentAnswered, ProcessState } from "@tutti/protocol";
 import { actorKey } from "@tutti/units";
 import { expect, test } from "vitest";
-import { findTargets } from "./targets.ts";
+import { findTargets, leftDown } from "./targets.ts";
 
 const process = (name: string, role: ProcessState["role"], actor = ""): ProcessState => ({
   name,
@@ -44,6 +44,17 @@ test("a role, a process on a host, an actor's id, or the beginning of one", () =
   expect(find("ranker-1")).toEqual(["a/ranker-1"]);
   expect(find("exec-b")).toEqual(["b/executor-0"]);
   expect(find("lea")).toEqual(["a/ranker-0"]);
+});
+
+test("a restart of a role or of all leaves down what is drained, and one by name starts it", () => {
+  const parked: ProcessState = { ...process("executor-1", "executor"), phase: "parked", pid: 0 };
+  const agents = [agent("a", 1, process("executor-0", "executor", "exec-a"), parked)];
+  const left = (name: string): string[] =>
+    leftDown(
+      name,
+      findTargets(name, agents, () => false),
+    ).map((target) => target.name);
+  expect([left("executor"), left("all"), left("executor-1")]).toEqual([["executor-1"], ["executor-1"], []]);
 });
 
 test("what nobody or more than one is called ends with what to write instead", () => {

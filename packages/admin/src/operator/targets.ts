@@ -59,6 +59,13 @@ export function findTargets(
   );
 }
 
+/**
+ * Processes that the restart of a role or of all leaves as they are: they are down on purpose, by `tutti drain` or the
+ * autoscaler, so that a start would not be a restart. A process that is named itself is started.
+ */
+export const leftDown = (name: string, targets: readonly Target[]): readonly Target[] =>
+  name === "all" || isProcessRole(name) ? targets.filter(({ phase }) => phase === "parked") : [];
+
 /** Least number of characters of an actor's id that identify it. */
 const PREFIX_MIN = 3;
 

@@ -6,6 +6,7 @@ const HELP = {
   restart: `
 One after the other: the replacement starts first and the old process leaves once it is ready, but for executors, profiler, planner and gateway, of which there
 can be only one at a time. The next one's turn comes when as many actors, accelerators and ModelThreads are there as before. It stops at the first failure.
+Of a role or of all, drained executors stay drained; one that is named is started.
 
   tutti restart all               everybody, a ranker that leads after its spares
   tutti restart executor          every executor

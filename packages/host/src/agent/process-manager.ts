@@ -65,10 +65,11 @@ export function keeperOf({ supervisor, logs, roleOf, parts }: ProcessManagerOpti
       if (order === "restart") return options.report(text);
       throw new CommandError(text);
     }
-    supervisor.noteOrder(name, order);
-    if (order === "drain") return drainProcess(supervisor, name, { ...options, graceMs: options.readyMs });
-    if (order === "undrain") return bringBack(supervisor, name, options);
-    const role = roleOf(name) ?? "executor";
-    return replaceProcess(supervisor, { name, order: replacementOrder(role), ...options });
+    return supervisor.obey(name, order, () => {
+      if (order === "drain") return drainProcess(supervisor, name, { ...options, graceMs: options.readyMs });
+      if (order === "undrain") return bringBack(supervisor, name, options);
+      const role = roleOf(name) ?? "executor";
+      return replaceProcess(supervisor, { name, order: replacementOrder(role), ...options });
+    });
   }
 }

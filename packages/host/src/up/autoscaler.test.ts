@@ -6,13 +6,16 @@ import { ProcessLog } from "../agent/process-log.ts";
 import { keeperOf } from "../agent/process-manager.ts";
 import { HeardSupervisor, PROCESS_TIMES } from "../testing/heard-supervisor.ts";
 import { Autoscaler, processesFor, stepTowards } from "./autoscaler.ts";
-import { type ChildState, type Hold, Supervisor } from "./supervisor.ts";
+import { type ChildOrder, type ChildState, type Hold, Supervisor } from "./supervisor.ts";
 
 const advice = (gpus: number, change: number): ScalingAdvised => ({
   ...{ at: instant(0), advice: change, gpus, badRate: 0, idleShare: 0 },
 });
 const states = (...list: ChildState["state"][]) =>
-  list.map((state, i) => ({ spec: { name: `executor-${i}`, command: "", args: [] }, state, held: undefined as Hold }));
+  list.map((state, i) => ({
+    ...{ spec: { name: `executor-${i}`, command: "", args: [] }, state, held: undefined as Hold },
+    order: undefined as ChildOrder | undefined,
+  }));
 const mayStart = (): boolean => true;
 
 test("advice is worth as many processes as have its accelerators", () => {
@@ -40,6 +43,68 @@ test("whoever is the last one of a sub-cluster stays, and the next one below goe
   expect(at((name) => name !== "executor-2")).toBe("executor-1");
   expect(at(() => false)).toBeUndefined();
 });
+
+test("one that an order is being carried out on counts as what it will be, and is left alone (AS1)", () => {
+  const at = (wanted: number, order: ChildOrder, ...list: ChildState["state"][]) => {
+    const ordered = states(...list).map((state, i) => (i === 1 ? { ...state, order } : state));
+    return stepTowards(wanted, ordered, { min: 1, mayStart, isBusy: false, isSpare: () => true });
+  };
+  const nothing = { start: [], drain: undefined };
+  // A restart has ended the old process, or is starting the new one.
+  for (const state of ["parked", "starting", "ready"] as const) {
+    expect(at(2, "restart", "ready", state, "parked")).toEqual(nothing);
+    expect(at(1, "restart", "ready", state, "parked")).toEqual({ start: [], drain: "executor-0" });
+  }
+  expect(at(1, "undrain", "ready", "starting")).toEqual({ start: [], drain: "executor-0" });
+  expect(at(2, "drain", "ready", "ready", "parked")).toEqual({ start: ["executor-2"], drain: undefined });
+  expect(at(1, "drain", "ready", "ready")).toEqual(nothing);
+  expect(at(2, "drain", "ready", "parked")).toEqual(nothing);
+});
+
+test("an executor that an operator restarts is not drained before it is ready (AS1)", async () => {
+  const children = new HeardSupervisor({
+    onReady: (name) => `ready ${name}`,
+    onLine: () => undefined,
+    onExit: (name) => `ended ${name}`,
+  });
+  supervisor = children.supervisor;
+  const names = ["executor-0", "executor-1"];
+  for (const name of names) supervisor.start({ name, command: process.execPath, args: ["-e", LIVES] });
+  await children.until(() => names.every((name) => children.told.includes(`ready ${name}`)));
+  const said: string[] = [];
+  const scaler = new Autoscaler({
+    ...{ supervisor, names, min: 1, gpusEach: 1 },
+    say: (event, _, { name }) => said.push(`${event} ${String(name)}`),
+  });
+  const operator = keeperOf({ supervisor, logs: new ProcessLog(), roleOf: () => "executor" });
+  const restarted = operator.perform("restart", "executor-1", {
+    ...PROCESS_TIMES,
+    // One is enough, and the only one that is left to drain now serves alone.
+    report: () => scaler.hear(advice(2, -1), { isSpare: (gpus) => gpus[0] === 1 }),
+  });
+  await restarted;
+  expect(said).toEqual([]);
+  expect(supervisor.list()).toMatchObject([{ state: "ready" }, { state: "ready", order: undefined }]);
+  scaler.close();
+}, 60_000);
+
+test("an operator's order that fails holds nothing: neither up nor free of what held before", async () => {
+  const children = new Supervisor({ onReady: () => undefined, onLine: () => undefined, onExit: () => undefined });
+  supervisor = children;
+  children.addParked({ name: "executor-0", command: process.execPath, args: ["-e", "process.exit(3)"] });
+  const operator = keeperOf({ supervisor, logs: new ProcessLog(), roleOf: () => "executor" });
+  const order = (what: "drain" | "undrain" | "restart") => operator.perform(what, "executor-0", PROCESS_TIMES);
+  const held = (): unknown => children.list().map((state) => [state.held, state.order]);
+  await expect(order("undrain")).rejects.toThrow("ended before it was ready");
+  expect(held()).toEqual([[undefined, undefined]]);
+  await order("drain");
+  expect(held()).toEqual([["down", undefined]]);
+  for (const what of ["undrain", "restart"] as const) {
+    await expect(order(what)).rejects.toThrow("ended before it was ready");
+    expect(held()).toEqual([["down", undefined]]);
+  }
+  await order("drain");
+}, 60_000);
 
 test("the bounds hold whatever the advice is, and an operator's word stands (AS1)", () => {
   const list = fc.array(fc.constantFrom<ChildState["state"]>("ready", "starting", "parked", "waiting", "given-up"), {

@@ -3,6 +3,7 @@
  *
  *   AS1. The number stays between the bounds. An operator's word stands: an executor that an operator drained is left
  *        down, and is not counted, and one that an operator undrained after the autoscaler had drained it is left up.
+ *        One that an operator's order is being carried out on is left alone, and counts as what it will be.
  *   AS2. An executor is drained, never killed: it finishes accepted batches, and other executors take the rest
  *        (docs/architecture.md, T9). One is drained at a time, the highest first, since those are idle most, and never
  *        the last one of a sub-cluster that has models.
@@ -49,15 +50,20 @@ export const processesFor = ({ gpus, advice }: Pick<ScalingAdvised, "gpus" | "ad
  */
 export function stepTowards(
   wanted: number,
-  states: readonly Pick<ChildState, "spec" | "state" | "held">[],
+  states: readonly Pick<ChildState, "spec" | "state" | "held" | "order">[],
   { min, mayStart, isBusy, isSpare }: StepOptions,
 ): { readonly start: readonly string[]; readonly drain: string | undefined } {
-  const up = states.filter(({ state }) => state === "starting" || state === "ready" || state === "waiting");
+  const up = states.filter(({ state, order }) =>
+    order === undefined ? state === "starting" || state === "ready" || state === "waiting" : order !== "drain",
+  );
   const goal = Math.max(min, Math.min(wanted, states.length));
-  const down = states.filter(({ spec, state, held }) => state === "parked" && held !== "down" && mayStart(spec.name));
+  const down = states.filter(
+    ({ spec, state, held, order }) =>
+      state === "parked" && held !== "down" && order === undefined && mayStart(spec.name),
+  );
   const namesOf = (chosen: typeof states): string[] => chosen.map(({ spec }) => spec.name);
   if (up.length < goal) return { start: namesOf(down).slice(0, goal - up.length), drain: undefined };
-  const free = namesOf(up.filter(({ held }) => held !== "up"));
+  const free = namesOf(up.filter(({ held, order }) => held !== "up" && order === undefined));
   return { start: [], drain: up.length > goal && !isBusy ? free.findLast(isSpare) : undefined };
 }
 

@@ -58,7 +58,12 @@ export interface ChildState {
   readonly restarts: number;
   readonly state: "starting" | "ready" | "waiting" | "parked" | "given-up";
   readonly held: Hold;
+  /** The operator's order that is being carried out on it. */
+  readonly order: ChildOrder | undefined;
 }
+
+/** An order that concerns one child alone. */
+export type ChildOrder = Exclude<ProcessOrder, "split">;
 
 /** How an operator's orders keep a child: down or up, whatever the autoscaler is advised; undefined: neither. */
 export type Hold = "down" | "up" | undefined;
@@ -83,6 +88,7 @@ interface Child {
   parked: boolean;
   givenUp: boolean;
   held: Hold;
+  order: ChildOrder | undefined;
 }
 
 /**
@@ -128,6 +134,7 @@ export class Supervisor {
       parked: false,
       givenUp: false,
       held: undefined,
+      order: undefined,
     };
     this.#children.set(spec.name, child);
     return child;
@@ -185,6 +192,7 @@ export class Supervisor {
       restarts: Math.max(0, child.starts - 1),
       state: stateOf(child),
       held: child.held,
+      order: child.order,
     }));
   }
 
@@ -234,14 +242,22 @@ export class Supervisor {
   }
 
   /**
-   * Notes an operator's order. A drained child is held down, until it is undrained or restarted. One that is undrained
-   * although no operator drained it is held up, until it is drained.
+   * Carries out an operator's order, and then keeps to it: one that failed holds nothing. A drained child is held down,
+   * until it is undrained or restarted. One that is undrained although no operator drained it is held up, until it is
+   * drained.
    */
-  noteOrder(name: string, order: Exclude<ProcessOrder, "split">): void {
+  async obey(name: string, order: ChildOrder, carryOut: () => Promise<void>): Promise<void> {
     const child = this.#child(name);
+    const wasParked = child.parked;
+    child.order = order;
+    try {
+      await carryOut();
+    } finally {
+      child.order = undefined;
+    }
     if (order === "drain") child.held = "down";
     else if (child.held === "down") child.held = undefined;
-    else if (order === "undrain" && child.parked) child.held = "up";
+    else if (order === "undrain" && wasParked) child.held = "up";
   }
 
   /** Lets the child's waiting process serve, and every later one. */
