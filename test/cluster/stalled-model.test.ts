@@ -66,3 +66,20 @@ test("requests that can't be met, no executor, and overload start nothing anew",
   expect(reports.length).toBeGreaterThan(10);
   expect(new Set(reports.map(({ renewals }) => renewals))).toEqual(new Set([0]));
 });
+
+test.each([0, 50, 100, 150, 200, 250])(
+  "requests from before the accelerator came are no stall of it, when it has just come (%i ms after the detector has looked)",
+  (later) => {
+    const slow = { name: "slow", alphaMs: 1, betaMs: 400, sloMs: 1_500 };
+    const { cluster, reports } = serving({ executors: 1, gpus: 1 });
+    cluster.addModel(slow);
+    cluster.run(seconds(2));
+    cluster.load("slow", { rate: 10, duration: seconds(2), sloMs: 1_500 });
+    cluster.kill("executor-0");
+    cluster.later(millis(4_000 + later), () => cluster.startExecutor("executor-0", [gpuId(0)]));
+    const asked = cluster.load("slow", { rate: 10, duration: seconds(9), sloMs: 1_500 });
+    cluster.run(seconds(2));
+    expect(asked.at(-1)?.outcomes[0]?.status).toBe("ok");
+    expect(new Set(reports.map(({ renewals }) => renewals))).toEqual(new Set([0]));
+  },
+);
