@@ -1,7 +1,7 @@
 /** Load over HTTP: the Open Inference Protocol with binary tensors, on keep-alive connections. */
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import type { Tensor } from "@tutti/protocol";
+import { type Tensor, splitModelName } from "@tutti/protocol";
 import { errorOf } from "./nats-target.ts";
 import { type Answer, OK_ANSWER, type Outgoing, type Target } from "./target.ts";
 
@@ -26,6 +26,12 @@ export interface HttpTargetOptions {
 
 /** Bytes of a refusal's body that are kept: the rest is read and dropped. */
 const BODY_KEPT = 65_536;
+
+/** The path of a model, or of one of its versions: `mlp/2` is `/v2/models/mlp/versions/2`. */
+export function modelPath(model: string): string {
+  const { name, version } = splitModelName(model);
+  return `/v2/models/${name}${version === undefined ? "" : `/versions/${version}`}`;
+}
 
 export class HttpTarget implements Target {
   held = 0;
@@ -52,7 +58,7 @@ export class HttpTarget implements Target {
     const { model, app, body } = this.#streams[stream]!;
     if (this.#underWay.size >= this.#connections) this.held++;
     const start = this.#url.protocol === "https:" ? httpsRequest : httpRequest;
-    const outgoing = start(new URL(`/v2/models/${model}/infer`, this.#url), {
+    const outgoing = start(new URL(`${modelPath(model)}/infer`, this.#url), {
       method: "POST",
       agent: this.#agent,
       headers: {

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { InMemoryNetwork } from "@tutti/ports/bus";
 import { millis } from "@tutti/units";
 import { afterEach, expect, test } from "vitest";
-import { HttpTarget, oipBody } from "./http-target.ts";
+import { HttpTarget, modelPath, oipBody } from "./http-target.ts";
 import { NatsTarget, errorOf } from "./nats-target.ts";
 import type { Answer } from "./target.ts";
 
@@ -14,6 +14,10 @@ afterEach(() => {
     server.closeAllConnections();
     server.close();
   }
+});
+
+test("a version of a model has a path of its own over HTTP", () => {
+  expect([modelPath("mlp"), modelPath("mlp/2")]).toEqual(["/v2/models/mlp", "/v2/models/mlp/versions/2"]);
 });
 
 /** Serves answers that depend on the name of the request's application. */

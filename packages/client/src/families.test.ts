@@ -35,7 +35,7 @@ test("a version can be asked for by its name, also the one that is kept under th
   expect(await found("mlp")).toEqual(["mlp", "1"]);
   expect(await found("mlp/1")).toEqual(["mlp", "1"]);
   expect(await found("mlp/2")).toEqual(["mlp/2", "2"]);
-  for (const absent of ["mlp/3", "mlp/", "bert", "bert/1"]) expect(await found(absent)).toBe(undefined);
+  for (const absent of ["mlp/3", "mlp/", "bert", "bert/1", "a b", ""]) expect(await found(absent)).toBe(undefined);
 });
 
 test("a name that no model has is told a similar one that can be asked for", async () => {

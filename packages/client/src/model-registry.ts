@@ -200,7 +200,9 @@ export class ModelRegistry {
     return new Map(marks.map((mark) => [mark.number, mark]));
   }
 
+  /** @returns undefined also where `name` can be no model's: the store would refuse it as a key */
   async get(name: string): Promise<ModelSpec | undefined> {
+    if (!isModelName(name)) return undefined;
     const entry = await getEntry(this.#store, BUCKET.models, name);
     return entry === undefined ? undefined : readSpec(entry.value);
   }

@@ -9,6 +9,7 @@ import type { ModelConfig } from "@tutti/onnx-tools";
 import { isName } from "@tutti/protocol";
 import { parse } from "yaml";
 import { CommandError } from "../failure.ts";
+import { fileProblem } from "../file-problem.ts";
 import { RemoteModels, type RepositoryListing, type RepositoryModel, modelsOf } from "../sources/remote-models.ts";
 import { isModelUrl, parseModelUrl, pathIn } from "../sources/model-url.ts";
 import { desiredModel, parseFileConfig } from "./desired-model.ts";
@@ -80,8 +81,8 @@ export async function surveyRepository(place: string, remote = new RemoteModels(
 }
 
 async function surveyFolder(directory: string): Promise<RepositoryListing> {
-  const entries = await readdir(directory, { withFileTypes: true }).catch((error: Error) => {
-    throw new CommandError(`--models ${directory}: ${error.message}`);
+  const entries = await readdir(directory, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`--models ${directory}: ${fileProblem(error)}`);
   });
   const shown = entries.filter(({ name }) => !name.startsWith("."));
   const isFolder = await Promise.all(

@@ -98,7 +98,7 @@ test("a folder of another shape is refused with the layout that is expected", as
   await expect(listRepository(join(one, "mlp"))).rejects.toThrow(
     `${join(one, "mlp")} is the folder of one model: give ${join(one, "mlp/1/model.onnx")}, or ${one} for all`,
   );
-  await expect(listRepository(join(root, "nowhere"))).rejects.toThrow(/ENOENT/);
+  await expect(listRepository(join(root, "nowhere"))).rejects.toThrow(/nowhere: there is no such file or folder/);
   await expect(readModelFile({ path: join(root, "gone.onnx"), flags: {} })).rejects.toThrow(/there is no model file/);
 });
 

@@ -61,5 +61,7 @@ test("what nobody or more than one is called ends with what to write instead", (
   expect(() => find("executor-0")).toThrow(/not unique: a\/executor-0 \(pid 7\), b\/executor-0/);
   expect(() => find("exec")).toThrow(/not unique/);
   expect(() => find("conductor")).toThrow(/no "conductor" that an agent keeps; there are: ingress, ranker-0/);
+  expect(() => find("exectuor")).toThrow('keeps (did you mean "executor"?); there are');
+  expect(() => find("b/executor-1")).toThrow('(did you mean "b/executor-0"?)');
   expect(() => findTargets("all", [], () => false)).toThrow(/no agent answers/);
 });

@@ -5,6 +5,7 @@
 import { type AgentAnswered, type ProcessRole, type ProcessState, PROCESS_ROLES, NODE_ROLES } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 import { CommandError, usageError } from "../failure.ts";
+import { didYouMean } from "../nearest.ts";
 
 const isProcessRole = (name: string): boolean => (PROCESS_ROLES as readonly string[]).includes(name);
 
@@ -46,7 +47,9 @@ export function findTargets(
     throw new CommandError("no agent answers: processes are kept by `tutti up`, or by `tutti run` with --agent-creds");
   const meant = known.filter((process) => means(name, process));
   if (meant.length === 0)
-    throw new CommandError(`there is no "${name}" that an agent keeps; there are: ${listed(known)}`);
+    throw new CommandError(
+      `there is no "${name}" that an agent keeps${didYouMean(name, namesOf(known))}; there are: ${listed(known)}`,
+    );
   if (name !== "all" && !isProcessRole(name) && meant.length > 1)
     throw usageError(
       `"${name}" is not unique: ${meant.map(({ host, name: own, pid }) => `${host}/${own} (pid ${pid})`).join(", ")}`,
@@ -84,6 +87,13 @@ function means(name: string, target: Target): boolean {
     (name.length >= PREFIX_MIN && tokensOf(target).some((actor) => actor !== "" && actor.startsWith(name)))
   );
 }
+
+/** Names that `means` takes, of what is there. */
+const namesOf = (known: readonly Target[]): string[] => [
+  ...new Set(known.flatMap(({ name, role }) => [name, role, ...(role === "node" ? NODE_ROLES : [])])),
+  ...known.map(({ host, name }) => `${host}/${name}`),
+  "all",
+];
 
 const listed = (known: readonly Target[]): string => {
   const names = known.map(({ name }) => name);

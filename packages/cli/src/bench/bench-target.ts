@@ -1,5 +1,5 @@
 /** Turns a mix into requests: model descriptions from the cluster, inputs read or drawn, and encoded once. */
-import { HttpTarget, type LoadStream, NatsTarget, type Target, oipBody } from "@tutti/bench";
+import { HttpTarget, type LoadStream, NatsTarget, type Target, modelPath, oipBody } from "@tutti/bench";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { toWire } from "@tutti/client";
 import { ModelRegistry, askedSpec } from "@tutti/client/registries";
@@ -136,8 +136,8 @@ async function inputsOf(
  * @throws {CommandError}
  */
 async function describedBy(url: string, model: string): Promise<Described> {
-  const metadata = await getJson(url, `/v2/models/${model}`);
-  const config = await getJson(url, `/v2/models/${model}/config`);
+  const metadata = await getJson(url, modelPath(model));
+  const config = await getJson(url, `${modelPath(model)}/config`);
   const given = (config["parameters"] as Record<string, { string_value?: string }> | undefined)?.["slo_us"]
     ?.string_value;
   const slo = given === undefined ? undefined : parseDuration(`${given}us`);

@@ -24,10 +24,11 @@ test("a mix in words has models, applications and weights", async () => {
     entry("mlp", "batch", 1),
   ]);
   expect(await readMix("mlp", "bench")).toEqual([entry("mlp", "bench", 1)]);
+  expect(await readMix("mlp/2.web:3,mlp/1", "bench")).toEqual([entry("mlp/2", "web", 3), entry("mlp/1", "bench", 1)]);
   expect(await readMix("mlp:0.5, ctr.x", "bench")).toEqual([entry("mlp", "bench", 0.5), entry("ctr", "x", 1)]);
 });
 
-test.each(["", "mlp.", "mlp.a.b", "mlp:0", "mlp:-1", "mlp:x", "a b", "mlp,,ctr"])(
+test.each(["", "mlp.", "mlp.a.b", "mlp:0", "mlp:-1", "mlp:x", "a b", "mlp/", "mlp,,ctr"])(
   "%j is no mix, and the failure says what is one",
   async (text) => {
     await expect(readMix(text, "bench")).rejects.toThrow("write model.app:weight");

@@ -1,7 +1,7 @@
 /** The mix of a load: models, applications and weights, from `--mix` (text or a YAML file) or from a trace. */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { NAME_RULE, SLO_US_MAX, isName } from "@tutti/protocol";
+import { NAME_RULE, SLO_US_MAX, isModelName, isName } from "@tutti/protocol";
 import type { TraceEntry } from "@tutti/simulator";
 import { type Micros, parseDuration } from "@tutti/units";
 import { CommandError, usageError } from "@tutti/admin";
@@ -35,7 +35,7 @@ export async function readMix(text: string, app: string): Promise<MixEntry[]> {
 
 function inline(part: string, app: string): MixEntry {
   const [, model = "", named = app, weight = "1"] = /^([^.:]+)(?:\.([^.:]+))?(?::([\d.]+))?$/.exec(part.trim()) ?? [];
-  if (!isName(model) || !isName(named) || !(Number(weight) > 0)) throw usageError(`--mix ${part}: ${GRAMMAR}`);
+  if (!isModelName(model) || !isName(named) || !(Number(weight) > 0)) throw usageError(`--mix ${part}: ${GRAMMAR}`);
   return { model, app: named, weight: Number(weight), slo: undefined, input: undefined };
 }
 
@@ -63,7 +63,7 @@ export function mixOf(
     const reading = new EntryReading(stream, ["streams", i], problems);
     const file = reading.text("input");
     return {
-      model: reading.name("model") ?? "",
+      model: reading.name("model", isModelName) ?? "",
       app: reading.has("app") ? (reading.name("app") ?? "") : app,
       weight: reading.weight(),
       slo: reading.slo(),
@@ -98,9 +98,9 @@ class EntryReading {
     if (value === undefined || (typeof value === "string" && value !== "")) return value;
     return this.#complain(key, "text");
   }
-  name(key: string): string | undefined {
+  name(key: string, isOne = isName): string | undefined {
     const value = this.#entry[key];
-    if (typeof value === "string" && isName(value)) return value;
+    if (typeof value === "string" && isOne(value)) return value;
     return this.#complain(key, `a name: ${NAME_RULE}`);
   }
   weight(): number {
@@ -133,7 +133,8 @@ export function mixOfTrace(entries: readonly TraceEntry[], app: string): { mix: 
     else throw new CommandError(`the trace asks for over ${ENTRIES_MAX} pairs of model and application`);
   }
   const mix = [...counts.values()].map(({ entry: { model, app: of }, count }): MixEntry => {
-    if (!isName(model) || !isName(of)) throw new CommandError(`the trace asks for "${model}" in the name of "${of}"`);
+    if (!isModelName(model) || !isName(of))
+      throw new CommandError(`the trace asks for "${model}" in the name of "${of}"`);
     return { model, app: of, weight: count, slo: undefined, input: undefined };
   });
   return { mix, entries: named };

@@ -10,15 +10,16 @@ import {
   runTrial,
 } from "@tutti/bench";
 import { NodeClock } from "@tutti/node/clock";
-import { NAME_RULE, SLO_US_MAX, isName } from "@tutti/protocol";
+import { NAME_RULE, isName } from "@tutti/protocol";
 import { recordedRate } from "@tutti/simulator";
-import { type Micros, parseDuration, seconds } from "@tutti/units";
+import { type Micros, seconds } from "@tutti/units";
 import { type Destination, overHttp, overNats } from "../bench/bench-target.ts";
 import { progressNote, renderBench } from "../bench/bench-text.ts";
 import { type MixEntry, mixOfTrace, readMix } from "../bench/mix.ts";
 import { EXIT, usageError } from "@tutti/admin";
 import { type ClusterOptions } from "@tutti/admin/cluster";
 import { checkOutput, typedCommand, writeOutput } from "../present/output-file.ts";
+import { sloOption } from "../present/slo-option.ts";
 import { Progress } from "../simulate/progress.ts";
 import { amount, whole } from "@tutti/sim-report/scenarios";
 import { readTrace } from "@tutti/sim-report/trace";
@@ -176,9 +177,7 @@ const trialsOf = (plan: Plan, done: number): number =>
   plan.kind === "rates" ? plan.rates.length : Math.max(SEARCH_EXPECTED, done + 1);
 
 function destinationOf(mix: readonly MixEntry[], options: BenchCommandOptions): Promise<Destination> {
-  const slo = options.slo === undefined ? undefined : parseDuration(options.slo);
-  if (options.slo !== undefined && !(slo !== undefined && slo > 0 && slo <= SLO_US_MAX))
-    throw usageError(`--slo ${options.slo}: a length of time up to 10 min (SLO_US_MAX), such as 50ms`);
+  const slo = options.slo === undefined ? undefined : sloOption(options.slo);
   const inputs = new Map((options.input ?? []).map(inputOf));
   const common = { mix, slo, inputs, seed: Number(options.seed) };
   if (options.http === undefined) return overNats(common, options);
@@ -190,14 +189,14 @@ function destinationOf(mix: readonly MixEntry[], options: BenchCommandOptions): 
 
 /** Parses `model=file`, or a file for all models. */
 function inputOf(text: string): [string, string] {
-  const [, model, file] = /^([\w-]+)=(.+)$/.exec(text) ?? [];
+  const [, model, file] = /^([\w-]+(?:\/[\w-]+)?)=(.+)$/.exec(text) ?? [];
   return model === undefined || file === undefined ? ["*", text] : [model, file];
 }
 
 function duration(flag: string, text: string, least: number): Micros {
   const value = Number(text);
   if (text.trim() !== "" && value >= least && value <= 1e6) return seconds(value);
-  throw usageError(`${flag} ${text}: a number of seconds`);
+  throw usageError(`${flag} ${text}: a number of seconds from ${least} to 1000000`);
 }
 
 /** Returns a function that gives this thread's utilization since its last call. */

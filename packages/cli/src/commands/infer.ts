@@ -8,6 +8,7 @@ import { whole } from "@tutti/sim-report/scenarios";
 import { checkAskedName } from "../present/asked-name.ts";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
 import { type Meaning, meaningOf, outputsAsJson, renderOutputs } from "../present/output-text.ts";
+import { sloOption } from "../present/slo-option.ts";
 import { linesMeaning, readPipelineInput } from "../present/pipeline-file.ts";
 
 export interface InferCommandOptions extends ClusterOptions {
@@ -31,6 +32,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   const size = options.size === undefined ? undefined : Number(options.size);
   if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
     throw usageError(`--size ${options.size}: a number above zero and up to ${SIZE_HINT_MAX}`);
+  if (options.slo !== undefined) sloOption(options.slo);
   const seed = whole("--seed", options.seed, { min: 0, max: 0xffff_ffff });
   // The operator's credentials: an application's may not list models.
   const named = { name: "tutti-infer", inboxPrefix: `_INBOX.${options.app}`, isForApps: true };

@@ -14,7 +14,7 @@ import {
   typicalLengths,
 } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
-import { CommandError } from "@tutti/admin";
+import { CommandError, fileProblem } from "@tutti/admin";
 
 export type Inputs = Readonly<Record<string, TensorInput>>;
 /** The fields of a model that say how to read files for it. A model that is not loaded yet has no others. */
@@ -39,8 +39,8 @@ export const INPUT_EXTENSIONS: readonly string[] = [".json", ".npy", ...MEDIA.ke
 /** @throws {CommandError | TuttiError} saying what is wrong with the file */
 export async function readInput(path: string, spec: Readable): Promise<ReadInput> {
   const kind = extname(path).toLowerCase();
-  const bytes = await readFile(path).catch((error: Error) => {
-    throw new CommandError(`--input ${path}: ${error.message}`);
+  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`--input ${path}: ${fileProblem(error)}`);
   });
   if (kind === ".json") return { kind: "one", inputs: fromJson(new TextDecoder().decode(bytes), path, spec) };
   if (kind === ".npy") return { kind: "one", inputs: fromNpy(bytes, spec) };

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFile, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve, sep } from "node:path";
-import { CommandError, EXIT, makeFolder } from "@tutti/admin";
+import { CommandError, fileProblem, EXIT, makeFolder } from "@tutti/admin";
 import type { TensorValue } from "@tutti/client";
 import { writeNpy } from "@tutti/onnx-tools";
 import { INPUT_EXTENSIONS } from "./input-file.ts";
@@ -32,8 +32,8 @@ export interface JobFile {
  * @throws {CommandError} naming the first that is not
  */
 export async function jobFiles(path: string, out: string): Promise<JobFile[]> {
-  const place = await stat(path).catch((error: Error) => {
-    throw new CommandError(`${path}: ${error.message}`);
+  const place = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`${path}: ${fileProblem(error)}`);
   });
   const [root, files] = place.isDirectory() ? [path, await inFolder(path, out)] : [dirname(path), await inList(path)];
   if (files.length === 0)

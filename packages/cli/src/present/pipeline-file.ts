@@ -7,7 +7,7 @@ import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { type InferResult, tensor } from "@tutti/client";
 import { type TextLine, textLines } from "@tutti/pipeline-ocr/text-lines";
-import { CommandError } from "@tutti/admin";
+import { CommandError, fileProblem } from "@tutti/admin";
 import { type Inputs, fromProtocol } from "./input-file.ts";
 import type { Meaning } from "./output-text.ts";
 
@@ -18,8 +18,8 @@ const INPUTS: ReadonlyMap<string, string> = new Map(
 /** @throws {CommandError | TuttiError} saying what is wrong with the file */
 export async function readPipelineInput(path: string): Promise<Inputs> {
   const kind = extname(path).toLowerCase();
-  const bytes = await readFile(path).catch((error: Error) => {
-    throw new CommandError(`--input ${path}: ${error.message}`);
+  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`--input ${path}: ${fileProblem(error)}`);
   });
   const input = INPUTS.get(kind);
   if (input !== undefined) return { [input]: tensor(new Uint8Array(bytes), [bytes.length], "UINT8") };

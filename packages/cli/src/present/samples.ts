@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { toWire } from "@tutti/client";
 import { initialState } from "@tutti/onnx-tools";
 import { encodeTensors } from "@tutti/wire";
-import { CommandError } from "@tutti/admin";
+import { CommandError, fileProblem } from "@tutti/admin";
 import { type Readable, readInput } from "./input-file.ts";
 
 /** Maximum number of samples: enough to fill a batch with different ones. More would only take up room in the store. */
@@ -17,8 +17,8 @@ const SAMPLES_MAX = 256;
  * @throws {CommandError | TuttiError} naming the unreadable file
  */
 export async function readSamples(folder: string, spec: Readable): Promise<Uint8Array[]> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch((error: Error) => {
-    throw new CommandError(`--sample ${folder}: ${error.message}`);
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`--sample ${folder}: ${fileProblem(error)}`);
   });
   const samples: Uint8Array[] = [];
   for (const name of entries

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DEMO_MODELS, demoModelPath } from "@tutti/onnx-tools";
-import { CommandError, makeNamedFolder } from "@tutti/admin";
+import { CommandError, fileProblem, makeNamedFolder } from "@tutti/admin";
 import { runRoot } from "@tutti/admin/cluster";
 import {
   type Emulation,
@@ -68,8 +68,8 @@ export function absenceText(
 }
 
 async function readEmulation(path: string): Promise<Emulation> {
-  const text = await readFile(path, "utf8").catch((error: Error) => {
-    throw new CommandError(`--emulate ${path}: ${error.message}`);
+  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`--emulate ${path}: ${fileProblem(error)}`);
   });
   return parseEmulation(text, path);
 }
