@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { progressText } from "./record.ts";
+import { modelsOf, progressText } from "./record.ts";
 
 test("before the first request a recording says that it waits, since its time begins with that", () => {
   const none = { t: 0, count: 0, bytes: 200, missed: 0 };
@@ -8,4 +8,10 @@ test("before the first request a recording says that it waits, since its time be
   );
   const some = { t: 12_300_000, count: 7, bytes: 1_000_000, missed: 2 };
   expect(progressText(some, "t.jsonl")).toMatch(/^recording to t.jsonl: 7 requests in 12 s, 1\S* MB, 2 missed$/);
+});
+
+test("models and versions of them can be recorded, each once, and no other names", () => {
+  expect(modelsOf("mlp, mlp/2,mlp")).toEqual(["mlp", "mlp/2"]);
+  expect(modelsOf(undefined)).toEqual([]);
+  for (const bad of ["a b", "mlp/", "a.b", ""]) expect(() => modelsOf(bad)).toThrow("is no name of a model");
 });

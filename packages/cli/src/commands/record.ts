@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
-import { NAME_RULE, isName } from "@tutti/protocol";
+import { NAME_RULE, isModelName } from "@tutti/protocol";
 import { CommandError, EXIT, secondsOption, usageError } from "@tutti/admin";
 import { type Cluster, type ClusterOptions, connectionRefused, findCluster } from "@tutti/admin/cluster";
 import { Recorder, TraceWriter } from "@tutti/sim-report/record";
@@ -172,9 +172,10 @@ function conclude(recorder: Recorder, writer: TraceWriter, { out, json }: Record
 
 const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
 
-function modelsOf(text: string | undefined): string[] {
+/** Models, or versions of them: a version that a request names is recorded under that name. */
+export function modelsOf(text: string | undefined): string[] {
   const models = text === undefined ? [] : [...new Set(text.split(",").map((model) => model.trim()))];
-  const bad = models.find((model) => !isName(model));
+  const bad = models.find((model) => !isModelName(model));
   if (bad === undefined) return models;
   throw usageError(`--models: "${bad}" is no name of a model: ${NAME_RULE}`);
 }
