@@ -122,7 +122,6 @@ test.each([
   ["rollout", "wdie"],
   ["rollout", "wdie", "--to", "2", "--percent", "5"],
   ["rollout", "wdie", "--clear"],
-  ["jobs", "dead", "--model", "wdie"],
   ["bench", "wdie"],
 ])("a name that no model has is told a similar one, and is no empty list: tutti %s %s", async (...args) => {
   const { code, stdout, stderr } = await up.command(...args);
@@ -136,6 +135,12 @@ test("no job is submitted to a name that no model has", async () => {
   await writeFile(join(jobs, "one.json"), "{}");
   const { code, stderr } = await up.command("jobs", "submit", jobs, "--model", "wdie", "--out", join(folder, "out"));
   expect([code, stderr]).toEqual([1, expect.stringContaining('did you mean "wide"? (TUTTI_NOT_FOUND)')]);
+});
+
+test("that a model has no dead letters is right also where it isn't there, and its name may be mistyped", async () => {
+  const { code, stdout, stderr } = await up.command("jobs", "dead", "--model", "wdie");
+  expect([code, stdout]).toEqual([0, "no dead letters\n"]);
+  expect(stderr).toContain('did you mean "wide"?');
 });
 
 test("applications can't ask: the command names the operator's credentials", async () => {

@@ -77,7 +77,7 @@ export async function dead(options: DeadOptions): Promise<void> {
       }
       return found;
     });
-    if (model !== undefined && rows.length + kept.length === 0) await checkLoaded(store, model);
+    if (model !== undefined && rows.length + kept.length === 0) await noteAbsent(store, model);
     if (options.json === true) print(JSON.stringify({ dead: rows, requeued: requeue, removed: remove, kept }));
     else if (requeue) print(`${jobsAre(rows.length)} in the queue again${keptText(kept.length)}`);
     else if (remove) print(`${rows.length} ${rows.length === 1 ? "dead letter" : "dead letters"} removed`);
@@ -85,10 +85,11 @@ export async function dead(options: DeadOptions): Promise<void> {
   });
 }
 
-/** Models that were unloaded may have left letters, so the name matters only where there is none. */
-async function checkLoaded(store: Store, model: string): Promise<void> {
+/** A model that was unloaded rightly has none; a mistyped name has none either, and is worth a word. */
+async function noteAbsent(store: Store, model: string): Promise<void> {
   const registry = new ModelRegistry(store);
-  if ((await askedSpec(registry, model)) === undefined) throw await absentModelError(registry, model);
+  if ((await askedSpec(registry, model)) !== undefined) return;
+  process.stderr.write(`tutti: ${(await absentModelError(registry, model)).message}\n`);
 }
 
 /** A letter that was put there by hand may be of no job that is known. */
