@@ -1,12 +1,12 @@
 /** Half floats in a model file, by what stands in it: a spec names those of inputs and outputs alone. */
+import { elementTypesIn } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import { bufferOf } from "./file-buffer.ts";
 
 /** Cast's `to: FLOAT16` and `to: BFLOAT16`. */
 const TO_HALF = [Buffer.from("\x0a\x02to\x18\x0a", "latin1"), Buffer.from("\x0a\x02to\x18\x10", "latin1")];
-/** A TensorProto's `data_type`, and the tag of the `name` after it. */
-const HALF_TENSORS = [Buffer.from("\x10\x0a\x42", "latin1"), Buffer.from("\x10\x10\x42", "latin1")];
-const RAW_DATA = 0x4a;
+/** `TensorProto.DataType`: FLOAT16 and BFLOAT16. */
+const HALF_TYPES = [10, 16];
 /** Operators' names, as nodes have them. */
 const TRANSPOSE = Buffer.from("\x22\x09Transpose", "latin1");
 const PRODUCT = Buffer.from("\x22\x06MatMul", "latin1");
@@ -15,7 +15,7 @@ const PRODUCT = Buffer.from("\x22\x06MatMul", "latin1");
 export function hasHalfFloats({ inputs, outputs }: Pick<ModelSpec, "inputs" | "outputs">, bytes: Uint8Array): boolean {
   if ([...inputs, ...outputs].some(({ type }) => type === "FP16")) return true;
   const file = bufferOf(bytes);
-  return TO_HALF.some((to) => file.includes(to)) || hasHalfWeights(file);
+  return TO_HALF.some((to) => file.includes(to)) || hasHalfWeights(bytes);
 }
 
 /**
@@ -24,17 +24,11 @@ export function hasHalfFloats({ inputs, outputs }: Pick<ModelSpec, "inputs" | "o
  */
 export function endsLayoutOfConvolutions(bytes: Uint8Array): boolean {
   const file = bufferOf(bytes);
-  return file.includes(TRANSPOSE) && file.includes(PRODUCT) && hasHalfWeights(file);
+  return file.includes(TRANSPOSE) && file.includes(PRODUCT) && hasHalfWeights(bytes);
 }
 
-/** Weights of other types contain the first three bytes by chance, and seldom a name and a tag behind them. */
-function hasHalfWeights(file: Buffer): boolean {
-  return HALF_TENSORS.some((type) => {
-    for (let at = file.indexOf(type); at >= 0; at = file.indexOf(type, at + 1)) {
-      const from = at + type.length + 1;
-      const end = from + file[from - 1]!;
-      if (file[end] === RAW_DATA && file.subarray(from, end).every((byte) => byte > 0x20 && byte < 0x7f)) return true;
-    }
-    return false;
-  });
+/** Weights, and constants in attributes and subgraphs, however their values are written down. */
+function hasHalfWeights(bytes: Uint8Array): boolean {
+  const types = elementTypesIn(bytes);
+  return HALF_TYPES.some((type) => types.has(type));
 }

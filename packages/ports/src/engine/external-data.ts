@@ -23,7 +23,8 @@ const CHILDREN: Readonly<Record<Kind, Readonly<Record<number, Kind>>>> = {
   sparse: { 1: "tensor", 2: "tensor" },
   tensor: {},
 };
-/** Field numbers of a tensor: `name`, `external_data`, `data_location` (0: in the file). */
+/** Field numbers of a tensor: `data_type`, `name`, `external_data`, `data_location` (0: in the file). */
+const DATA_TYPE = 2;
 const NAME = 8;
 const EXTERNAL_DATA = 13;
 const DATA_LOCATION = 14;
@@ -41,7 +42,13 @@ export function externalDataProblem(bytes: Uint8Array): string | undefined {
   if (ORT_FORMAT.every((byte, i) => bytes[4 + i] === byte))
     return "the file is in onnxruntime's own format: give the .onnx file that it was made from";
   try {
-    walk(new Cursor(bytes), "model", 0);
+    walk(new Cursor(bytes), "model", 0, ({ name, isExternal }) => {
+      if (!isExternal) return;
+      const which = name === "" ? "a tensor without a name" : `tensor '${name}'`;
+      throw new Problem(
+        `${which} lies outside the file: save the model as one file (onnx.save_model(m, path, save_as_external_data=False))`,
+      );
+    });
   } catch (error) {
     if (error instanceof Problem) return error.message;
     throw error;
@@ -49,14 +56,35 @@ export function externalDataProblem(bytes: Uint8Array): string | undefined {
   return undefined;
 }
 
+/**
+ * Element types (`TensorProto.DataType`) of the tensors in an ONNX file, wherever in it they stand. Of a damaged file:
+ * those before the damage.
+ */
+export function elementTypesIn(bytes: Uint8Array): ReadonlySet<number> {
+  const types = new Set<number>();
+  try {
+    walk(new Cursor(bytes), "model", 0, ({ type }) => types.add(type));
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+  }
+  return types;
+}
+
+interface TensorHead {
+  readonly name: string;
+  readonly type: number;
+  readonly isExternal: boolean;
+}
+
 class Problem extends Error {}
 
 const damaged = (why: string): Problem => new Problem(`the model file is damaged (${why}): export it again`);
 
-function walk(cursor: Cursor, kind: Kind, depth: number): void {
+function walk(cursor: Cursor, kind: Kind, depth: number, onTensor: (tensor: TensorHead) => void): void {
   if (depth > DEPTH_MAX) throw damaged(`it is nested deeper than ${DEPTH_MAX}`);
   const children = CHILDREN[kind];
   let name = "";
+  let type = 0;
   let isExternal = false;
   while (!cursor.isDone) {
     const { field, wireType } = cursor.tag();
@@ -64,18 +92,15 @@ function walk(cursor: Cursor, kind: Kind, depth: number): void {
     if (kind === "tensor" && field === EXTERNAL_DATA) isExternal = true;
     if (child !== undefined) {
       if (wireType !== LENGTH_DELIMITED) throw damaged(`field ${field} of a ${kind} has wire type ${wireType}`);
-      walk(cursor.message(), child, depth + 1);
+      walk(cursor.message(), child, depth + 1, onTensor);
     } else if (kind === "tensor" && field === DATA_LOCATION) {
       if (wireType !== VARINT) throw damaged(`a tensor's location has wire type ${wireType}`);
-      if (!cursor.isZero()) isExternal = true;
-    } else if (kind === "tensor" && field === NAME && wireType === LENGTH_DELIMITED) name = cursor.message().text();
+      if (cursor.varint() !== 0) isExternal = true;
+    } else if (kind === "tensor" && field === DATA_TYPE && wireType === VARINT) type = cursor.varint();
+    else if (kind === "tensor" && field === NAME && wireType === LENGTH_DELIMITED) name = cursor.message().text();
     else cursor.skip(wireType);
   }
-  if (!isExternal) return;
-  const which = name === "" ? "a tensor without a name" : `tensor '${name}'`;
-  throw new Problem(
-    `${which} lies outside the file: save the model as one file (onnx.save_model(m, path, save_as_external_data=False))`,
-  );
+  if (kind === "tensor") onTensor({ name, type, isExternal });
 }
 
 class Cursor {
@@ -113,20 +138,20 @@ class Cursor {
   }
 
   skip(wireType: number): void {
-    if (wireType === VARINT) this.isZero();
+    if (wireType === VARINT) this.varint();
     else if (wireType === FIXED64) this.#forward(8);
     else if (wireType === LENGTH_DELIMITED) this.message();
     else if (wireType === FIXED32) this.#forward(4);
     else throw damaged(`wire type ${wireType}`);
   }
 
-  /** Reads a varint of up to 64 bits. @returns whether it is 0 */
-  isZero(): boolean {
-    let bits = 0;
+  /** Reads a varint of up to 64 bits, rounded beyond 53: only 0 reads as 0. */
+  varint(): number {
+    let value = 0;
     for (let read = 0; read < 10; read++) {
       const byte = this.#byte();
-      bits |= byte & 0x7f;
-      if (byte < 0x80) return bits === 0;
+      value += (byte & 0x7f) * 2 ** (7 * read);
+      if (byte < 0x80) return value;
     }
     throw damaged("a number is too long");
   }

@@ -1,6 +1,6 @@
 export * from "./emulated-profiles.ts";
 export * from "./emulated.ts";
 export * from "./engine.ts";
-export { externalDataProblem } from "./external-data.ts";
+export { elementTypesIn, externalDataProblem } from "./external-data.ts";
 export * from "./run-sizes.ts";
 export * from "./row-groups.ts";
