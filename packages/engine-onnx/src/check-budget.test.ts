@@ -1,4 +1,5 @@
 import type { ModelSpec, Tensor } from "@tutti/protocol";
+import { type Micros, millis } from "@tutti/units";
 import { afterEach, expect, test, vi } from "vitest";
 import { CheckBudget, type Run } from "./check-budget.ts";
 import { paddingDifference } from "./padding-check.ts";
@@ -49,4 +50,19 @@ test("a run that fails counts too", async () => {
   });
   await expect(run([], 1)).rejects.toThrow("no");
   await expect(run([], 1)).rejects.toThrow("the time for checks is spent");
+});
+
+test("a row that would outlast the deadline of a first run makes its model too slow for its SLO, a batch does not", async () => {
+  const slownessOf = async (seconds: number, rows: number, slo: Micros): Promise<string | undefined> => {
+    const budget = new CheckBudget();
+    const run = budget.bound(() => {
+      now += BigInt(seconds * 1e9);
+      return Promise.resolve([]);
+    });
+    await run([], rows);
+    return budget.slownessUnder({ slo });
+  };
+  expect(await slownessOf(9, 1, millis(100))).toMatch(/^a run of one row took 9 s, .* SLO of 100 ms .* larger SLO/);
+  expect([await slownessOf(8.25, 1, millis(100)), await slownessOf(9, 2, millis(100))]).toEqual([undefined, undefined]);
+  expect(await slownessOf(40, 1, millis(10_000))).toBe(undefined);
 });

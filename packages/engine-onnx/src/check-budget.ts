@@ -1,9 +1,14 @@
-import type { Tensor } from "@tutti/protocol";
-import { type Micros, micros, seconds } from "@tutti/units";
+import type { ModelSpec, Tensor } from "@tutti/protocol";
+import { type Micros, formatDuration, micros, seconds } from "@tutti/units";
 import { since } from "./load-refusal.ts";
 
 /** Time within which the checks of a load begin runs, so that they end within its deadline (watched-engine.ts). */
 const CHECKS_BUDGET = seconds(8);
+/**
+ * SLOs that a row may take beyond that. A slower one would outlast the deadline of a first run, which is longer, and
+ * end its executor.
+ */
+const ROW_SLOS = 4;
 
 export type Run = (inputs: readonly Tensor[], batchSize: number) => Promise<readonly Tensor[]>;
 
@@ -13,6 +18,11 @@ export type Run = (inputs: readonly Tensor[], batchSize: number) => Promise<read
  */
 export class CheckBudget {
   #spent: Micros = micros(0);
+  #slowestRow: Micros = micros(0);
+
+  get spent(): Micros {
+    return this.#spent;
+  }
 
   bound(run: Run): Run {
     return async (inputs, batchSize) => {
@@ -21,8 +31,17 @@ export class CheckBudget {
       try {
         return await run(inputs, batchSize);
       } finally {
-        this.#spent = micros(this.#spent + since(start));
+        const took = since(start);
+        this.#spent = micros(this.#spent + took);
+        if (batchSize === 1 && took > this.#slowestRow) this.#slowestRow = took;
       }
     };
+  }
+
+  /** Why the model can't be measured, let alone served, under its SLO; undefined: no row took that long. */
+  slownessUnder({ slo }: Pick<ModelSpec, "slo">): string | undefined {
+    if (this.#slowestRow <= CHECKS_BUDGET + ROW_SLOS * slo) return undefined;
+    const took = formatDuration(this.#slowestRow);
+    return `a run of one row took ${took}, which its SLO of ${formatDuration(slo)} does not allow: load it with a larger SLO, or make it faster`;
   }
 }

@@ -8,6 +8,7 @@
  */
 import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import { BATCH_AXIS, type ModelSpec, type Tensor, fedInputs } from "@tutti/protocol";
+import { type Micros, micros } from "@tutti/units";
 import type ort from "onnxruntime-node";
 import { emptyBatch, putRows, rowShape, takeRows } from "./batch-rows.ts";
 import { CheckBudget } from "./check-budget.ts";
@@ -37,6 +38,8 @@ export class LoadedModel {
   readonly #provider: string;
   /** The axis of the rows in each input. */
   readonly #axes: readonly number[];
+  /** How long the runs of the checks took. */
+  checksTook: Micros = micros(0);
 
   private constructor(spec: ModelSpec, sessions: Sessions, provider: string) {
     this.spec = spec;
@@ -59,13 +62,18 @@ export class LoadedModel {
     checkSelfContained(bytes);
     const model = await LoadedModel.#create(spec, bytes, settings);
     try {
-      const run = new CheckBudget().bound((inputs, rows) => model.#outputsOf(inputs, rows));
+      const budget = new CheckBudget();
+      const run = budget.bound((inputs, rows) => model.#outputsOf(inputs, rows));
       const padding = await paddingDifference(spec, run);
       if (padding !== undefined) throw new LoadRefusal(padding);
       // Before rows are compared: what a provider computes wrongly isn't the model's fault.
       if (settings.provider !== "cpu") await model.#compareWithCpu(bytes, settings);
       const influence = await rowInfluence({ spec, bytes, provider: settings.provider }, run);
       if (influence !== undefined) throw new LoadRefusal(influence);
+      // The first run on a GPU may compile for as long.
+      const slowness = settings.provider === "cpu" ? budget.slownessUnder(spec) : undefined;
+      if (slowness !== undefined) throw new LoadRefusal(slowness);
+      model.checksTook = budget.spent;
     } catch (error) {
       await model.release();
       throw error;

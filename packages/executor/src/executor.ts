@@ -31,7 +31,7 @@ import type { Run } from "./batches/run.ts";
 import { SampleRows } from "./measurement/sample-rows.ts";
 import { ShadowRuns } from "./measurement/shadow-runs.ts";
 import { ModelFaultLog } from "./models/model-fault-log.ts";
-import { type EngineDeath, WatchedEngine, loadLimitOf, runLimitFor } from "./batches/watched-engine.ts";
+import { type EngineDeath, WatchedEngine, loadLimitOf, runLimitFor, tooSlowReason } from "./batches/watched-engine.ts";
 
 export type { ExecutorConfig, ExecutorPorts, LastRun } from "./executor-ports.ts";
 
@@ -368,15 +368,16 @@ class Executor implements Actor {
    * Ends the executor after the death of an engine. The goodbye comes first, so that accepted batches run elsewhere at
    * once; then the fault is recorded.
    */
-  #onDead({ gpu, model: name, doing, startedAt, how, reason }: EngineDeath): void {
+  #onDead(death: EngineDeath): void {
     if (this.#dead) return;
+    const { gpu, model: name, doing, startedAt, how, reason } = death;
     this.#dead = true;
     this.#reports.close();
     this.#draining = "done";
     this.#intake.close();
     this.#runner.abandon();
     this.#runtime.log.error({ model: name, gpu, doing, how, reason }, "the engine is unusable; this executor ends");
-    const model = this.#catalog.get(name)?.spec;
+    const model = this.#catalog.get(name);
     let left = 2;
     let ended = false;
     const end = (): void => {
@@ -391,6 +392,6 @@ class Executor implements Actor {
     this.#stop(ready);
     const strike = { executor: this.key, host: this.#config.host, gpu, doing, how, startedAt };
     if (model === undefined) ready();
-    else this.#faultLog.record(model, strike, ready);
+    else this.#faultLog.record(model.spec, strike, ready, tooSlowReason(death, model));
   }
 }

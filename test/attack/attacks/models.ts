@@ -89,7 +89,7 @@ function endlessModel(): Uint8Array {
   });
 }
 
-/** Time until the model is quarantined as endless: three runs on a CPU, with a restart after each. */
+/** Time until the model is quarantined as endless: one run on a CPU, and a restart. */
 const QUARANTINE_MS = 60_000;
 
 const endless: Attack = {
@@ -108,7 +108,8 @@ const endless: Attack = {
     });
     const { status, text } = await infer(scene, "endless");
     const broken = status >= 400 && status < 600 ? [] : [`a request for it was answered with ${status}: ${text}`];
-    if (scene.size === "long" && !/hung|quarantined/.test(text)) broken.push(`its refusal names no reason: ${text}`);
+    if (scene.size === "long" && !/too long|quarantined/.test(text))
+      broken.push(`its refusal names no reason: ${text}`);
     await unload(scene, "endless");
     await pause(scene.of(500, 5_000));
     return broken;

@@ -12,6 +12,7 @@ import {
   runLimitFor,
   loadLimitOf,
   runLimitOf,
+  tooSlowReason,
 } from "./watched-engine.ts";
 
 /** Answers when the test calls it to. */
@@ -59,7 +60,7 @@ test("a run that is past its deadline is the engine's end, to the microsecond, a
   pass(micros(1));
   const reason = "a run of endless has not ended within 100 ms";
   const at = after(startedAt, millis(100));
-  expect(deaths).toEqual([{ gpu: 3, model: "endless", doing: "run", startedAt, how: "hung", reason, at }]);
+  expect(deaths).toEqual([{ gpu: 3, model: "endless", doing: "run", rows: 1, startedAt, how: "hung", reason, at }]);
   inner.finish();
   expect(ended).toEqual([]);
 });
@@ -158,16 +159,38 @@ test("a deadline is twenty times the planned latency, also of a batch that is ru
 test("a first run is waited for as long as its SLO, its batch and its file give reason to, and a CPU's never longer than a compiler's", () => {
   const limit = (sloMs: number, batchSize = 1, bytes = 0, engineType = "onnx-cpu"): number =>
     firstRunLimitOf({ slo: millis(sloMs), file: { object: "m", sha256: "", bytes } }, { batchSize, engineType });
-  expect(limit(50)).toBe(3_200_000);
-  expect(limit(50, 32)).toBe(9_400_000);
-  expect(limit(50, 1, 100_000_000)).toBe(13_200_000);
-  expect(limit(50, 1, 0, "onnx-cpu-50")).toBe(3_200_000);
-  expect([limit(20_000), limit(50, 1, 0, "onnx-webgpu")]).toEqual([RUN_LIMIT_UNKNOWN, RUN_LIMIT_UNKNOWN]);
+  expect(limit(50)).toBe(10_200_000);
+  expect(limit(50, 32)).toBe(16_400_000);
+  expect(limit(50, 1, 100_000_000)).toBe(20_200_000);
+  expect(limit(50, 1, 0, "onnx-cpu-50")).toBe(10_200_000);
+  expect([limit(10_000), limit(50, 1, 0, "onnx-webgpu")]).toEqual([RUN_LIMIT_UNKNOWN, RUN_LIMIT_UNKNOWN]);
+  // Rows that take as long as a long SLO allows are measured, with the first size beyond it.
+  expect([limit(60_000), limit(60_000, 1, 0, "onnx-webgpu")]).toEqual([120_000_000, 120_000_000]);
   const file = { object: "m", sha256: "", bytes: 50_000_000 };
   // A load includes one run of a row, as long as that may take.
   const load = (type: string, more: object = {}) => loadLimitOf({ file, slo: millis(50), ...more }, type);
-  expect([load("onnx-cpu"), load("onnx-cuda")]).toEqual([15_000_000 + 8_200_000, 35_000_000 + RUN_LIMIT_UNKNOWN]);
+  expect([load("onnx-cpu"), load("onnx-cuda")]).toEqual([15_000_000 + 15_200_000, 35_000_000 + RUN_LIMIT_UNKNOWN]);
   expect(load("onnx-cpu", { runDeadline: seconds(60) })).toBe(15_000_000 + 60_000_000);
+});
+
+test("only one row that outlasts its deadline before the model is measured says that the model is too slow", () => {
+  const spec = { name: "slow", slo: millis(50) };
+  const death = { gpu: gpuId(0), model: "slow", doing: "run", rows: 1, startedAt: clock.now(), how: "hung" } as const;
+  const reasonOf = (changes: Partial<EngineDeath> = {}, status?: object) =>
+    tooSlowReason({ ...death, reason: "a run of slow has not ended within 10.2 s", ...changes }, {
+      spec,
+      status,
+    } as unknown as Parameters<typeof tooSlowReason>[1]);
+  expect(reasonOf()).toMatch(
+    /^one row takes too long for its SLO of 50 ms \(a run of slow has not ended within 10.2 s\): load it with a larger SLO, .*--release slow/,
+  );
+  expect(reasonOf({ doing: "load" }, { profiles: [] })).toBeDefined();
+  const measured = { profiles: [[{ batchSize: 1, latency: millis(5) }]] };
+  expect([reasonOf({ rows: 2 }), reasonOf({ how: "crashed" }), reasonOf({}, measured)]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
 });
 
 test("a run is waited for as its own engine's type was measured, and on a GPU as long as a new shape takes", () => {

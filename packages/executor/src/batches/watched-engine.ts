@@ -31,6 +31,8 @@ export interface EngineDeath {
   readonly gpu: GpuId;
   readonly model: string;
   readonly doing: "run" | "load";
+  /** Rows of the run; a load runs one at a time. */
+  readonly rows: number;
   readonly startedAt: Instant;
   readonly how: "hung" | "crashed";
   readonly reason: string;
@@ -52,6 +54,7 @@ const RENEWALS = 2;
 interface Job {
   readonly model: string;
   readonly doing: "run" | "load";
+  readonly rows: number;
   readonly limit: Micros;
   /** How often its deadline began again after a stall. */
   renewals: number;
@@ -98,6 +101,7 @@ export class WatchedEngine implements Engine {
     const job = this.#begin({
       model: model.spec.name,
       doing: "load",
+      rows: 1,
       limit: this.#options.loadLimit(model.spec),
       renewals: 0,
     });
@@ -109,8 +113,9 @@ export class WatchedEngine implements Engine {
     );
   }
   run(batch: EngineBatch, done: (outcome: RunOutcome) => void): void {
-    const job = this.#begin({ model: batch.model, doing: "run", limit: this.#options.runLimit(batch), renewals: 0 });
     const { model, batchSize } = batch;
+    const limit = this.#options.runLimit(batch);
+    const job = this.#begin({ model, doing: "run", rows: batchSize, limit, renewals: 0 });
     const before = this.#memory?.before(batch, this.#jobs.length === 1);
     this.#engine.run(batch, (outcome) =>
       this.#end(job, outcome, () => {
@@ -170,10 +175,10 @@ export class WatchedEngine implements Engine {
     this.#die(job, "hung", `${what} has not ended within ${formatDuration(job.limit)}`);
   }
 
-  #die({ model, doing }: Job, how: EngineDeath["how"], reason: string): void {
+  #die({ model, doing, rows }: Job, how: EngineDeath["how"], reason: string): void {
     this.#dead = true;
     const { gpu, onDead } = this.#options;
-    onDead({ gpu, model, doing, startedAt: this.#startedAt, how, reason });
+    onDead({ gpu, model, doing, rows, startedAt: this.#startedAt, how, reason });
   }
 }
 
@@ -183,11 +188,13 @@ export class WatchedEngine implements Engine {
  */
 const LIMIT_TIMES = 20;
 export const RUN_LIMIT_MIN = seconds(2);
-/** Longest and shortest deadline of a run whose latency is unknown. */
+/** Longest deadline of a run whose latency is unknown, unless twice its SLO is longer. */
 export const RUN_LIMIT_UNKNOWN = seconds(30);
+const UNKNOWN_SLOS = 2;
 /** Shortest deadline of a run where the first one of each shape makes a session and compiles. */
 const RUN_LIMIT_COMPILED = seconds(10);
-const FIRST_RUN_LEAST = seconds(3);
+/** A row that takes so long is measured, and the model is refused with what it took, for the price of one run. */
+const FIRST_RUN_LEAST = seconds(10);
 /** Factor on one row's SLO: beside busy neighbours a run takes three times as long. */
 const FIRST_RUN_TIMES = 4;
 /**
@@ -216,13 +223,33 @@ export function loadLimitOf(spec: Pick<ModelSpec, "file" | "slo" | "runDeadline"
 /**
  * Deadline of a run on a model without measurements. A model whose rows take longer than its SLO can't be served, so
  * there is no reason to hold the accelerator for it much longer than that; the first run reads the whole file.
+ * Measuring ends with the first size beyond the SLO, which takes twice as long as the one before.
  */
 export function firstRunLimitOf(
   spec: Pick<ModelSpec, "file" | "slo">,
   { batchSize, engineType }: { readonly batchSize: number; readonly engineType: string },
 ): Micros {
-  if (compiles(engineType)) return RUN_LIMIT_UNKNOWN;
-  return micros(Math.min(RUN_LIMIT_UNKNOWN, FIRST_RUN_LEAST + fileTime(spec) + FIRST_RUN_TIMES * batchSize * spec.slo));
+  const longest = micros(Math.max(RUN_LIMIT_UNKNOWN, UNKNOWN_SLOS * spec.slo));
+  if (compiles(engineType)) return longest;
+  return micros(Math.min(longest, FIRST_RUN_LEAST + fileTime(spec) + FIRST_RUN_TIMES * batchSize * spec.slo));
+}
+
+/**
+ * Why a model that nobody has measured must not be tried again: a row by itself outlasted the deadline of a first run.
+ * Every further try would hold and end an executor as well.
+ *
+ * @returns undefined: the death says nothing of that
+ */
+export function tooSlowReason(
+  { how, rows, reason }: EngineDeath,
+  { spec: { name, slo }, status }: Pick<CatalogModel, "spec" | "status">,
+): string | undefined {
+  if (how !== "hung" || rows > 1 || (status?.profiles.length ?? 0) > 0) return undefined;
+  return (
+    `one row takes too long for its SLO of ${formatDuration(slo)} (${reason}): load it with a larger SLO, or with ` +
+    "`run_deadline` in config.yaml if its runs may take so long, or with --sample if only random inputs do; " +
+    `"tutti models --release ${name}" tries it again as it is`
+  );
 }
 
 export interface RunSize {

@@ -1,5 +1,5 @@
 import type { Alarm, Clock } from "@tutti/ports/clock";
-import type { ModelSpec, ProfileMeasured, ProfileWanted } from "@tutti/protocol";
+import { type ModelSpec, type ProfileMeasured, type ProfileWanted, SLO_US_MAX } from "@tutti/protocol";
 import { type Instant, type Micros, Prng, after, before, micros, millis, seconds } from "@tutti/units";
 import type { GpuSlot } from "../batches/gpu-slot.ts";
 import { someInputs } from "../models/warm-runs.ts";
@@ -100,7 +100,11 @@ export class Prober {
       probe.slot.vacate(at);
       this.#options.onOccupied(probe.slot, probe.slot.freeAt(at));
       if (outcome.kind === "failed") return this.#finish(probe, outcome.reason);
-      note(probe, batchSize, outcome.run);
+      const isMeasured = note(probe, batchSize, outcome.run);
+      if (isMeasured && Math.min(...probe.samples.at(-1)!.runs) > spec.slo) {
+        extrapolate(probe);
+        return this.#finish(probe, "");
+      }
       // The first run of a size warms the engine up and measures nothing.
       const isWarmUp = probe.samples.at(-1)?.runs.length === 0;
       const isServing = probe.slot.isUsedSince(before(at, SERVES));
@@ -138,6 +142,8 @@ function asSteps(samples: Probe["samples"]): Probe["samples"] {
 /** Fewest runs of one size. Long runs vary less in proportion to their length, and keep others waiting. */
 const RUNS_LEAST = 5;
 const RUNS_LEAST_OF_LONG = 3;
+/** From here on one run of a size is enough, and after a size of such runs none is needed to warm up the next. */
+const LONG = seconds(3);
 
 interface Probe {
   readonly wanted: ProfileWanted;
@@ -149,18 +155,33 @@ interface Probe {
   seed: number;
 }
 
-function note(probe: Probe, batchSize: number, run: Micros): void {
+/** @returns whether the size is measured now */
+function note(probe: Probe, batchSize: number, run: Micros): boolean {
+  const before = probe.lastUs;
   probe.lastUs = run;
   let sample = probe.samples.at(-1);
   if (sample?.batchSize !== batchSize) {
     sample = { batchSize, runs: [] };
     probe.samples.push(sample);
     probe.spentUs = 0;
-    return; // warm-up
+    if (Math.min(before, run) < LONG) return false; // warm-up
   }
   sample.runs.push(run);
   probe.spentUs += run;
   const { runs, budget } = probe.wanted;
-  const least = run >= budget ? RUNS_LEAST_OF_LONG : RUNS_LEAST;
-  if (sample.runs.length >= runs || (probe.spentUs >= budget && sample.runs.length >= least)) probe.sizeIndex++;
+  const least = run >= LONG ? 1 : run >= budget ? RUNS_LEAST_OF_LONG : RUNS_LEAST;
+  const isMeasured = sample.runs.length >= runs || (probe.spentUs >= budget && sample.runs.length >= least);
+  if (isMeasured) probe.sizeIndex++;
+  return isMeasured;
+}
+
+/**
+ * Says of the sizes after the last one that their rows take as long. No request meets its SLO in a batch that takes
+ * longer than that, so measuring them would only hold the accelerator.
+ */
+function extrapolate(probe: Probe): void {
+  const { batchSize, runs } = probe.samples.at(-1)!;
+  const perRow = Math.min(...runs) / batchSize;
+  for (const larger of probe.wanted.batchSizes.slice(probe.sizeIndex))
+    probe.samples.push({ batchSize: larger, runs: [Math.min(SLO_US_MAX, Math.ceil(larger * perRow))] });
 }

@@ -34,10 +34,14 @@ export class ModelFaultLog {
     this.#log = options.log;
   }
 
-  /** Records one fault. `done` is called once, also when it could not be written. */
-  record(model: ModelId, strike: Omit<Strike, "at">, done: () => void): void {
+  /**
+   * Records one fault. `done` is called once, also when it could not be written.
+   *
+   * @param quarantined - why the model is quarantined at once; undefined: it is after STRIKES_MAX faults
+   */
+  record(model: ModelId, strike: Omit<Strike, "at">, done: () => void, quarantined?: string): void {
     const change = (faults: ModelFaults | undefined): ModelFaults | undefined =>
-      withStrike(model, faults, { ...strike, at: this.#clock.now() });
+      withStrike(model, faults, { ...strike, at: this.#clock.now() }, quarantined);
     this.#change(model.number, change, (outcome) => {
       const { doing, how, gpu } = strike;
       const about = { model: model.name, doing, how, gpu };

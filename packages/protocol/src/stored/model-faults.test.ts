@@ -27,6 +27,11 @@ test("the third executor in a row quarantines the model, with a reason that says
   expect(statusWith(model, undefined, two)).toBeUndefined();
 });
 
+test("one strike quarantines a model with the reason that comes with it", () => {
+  const one = withStrike(model, undefined, strike(1, 100, { how: "hung" }), "one row takes too long");
+  expect(one).toMatchObject({ strikes: [{ executor: 1 }], quarantined: "one row takes too long" });
+});
+
 test("an executor counts once, however often and by whomever its end is told", () => {
   expect(afterAll(strike(1, 100), strike(1, 200, { how: "hung" }))?.strikes).toHaveLength(1);
 });

@@ -51,6 +51,7 @@ export const faultKeys = {
 /**
  * Adds a strike to a model's faults.
  *
+ * @param atOnce - why the model is quarantined by this strike alone; undefined: after STRIKES_MAX
  * @returns undefined when the strike changes nothing: it is known, or may have been the same event as the last one. A
  *   host that loses its power ends all of its executors at once, which is no model's fault. So a killed executor counts
  *   only if its run began after the last strike was known.
@@ -59,6 +60,7 @@ export function withStrike(
   { name, number }: Pick<ModelSpec, "name" | "number">,
   faults: ModelFaults | undefined,
   strike: Strike,
+  atOnce?: string,
 ): ModelFaults | undefined {
   const before = faults?.strikes ?? [];
   const last = before.at(-1);
@@ -66,7 +68,7 @@ export function withStrike(
   if (before.some(({ executor }) => executor === strike.executor)) return undefined;
   if (last !== undefined && strike.how === "killed" && strike.startedAt <= last.at) return undefined;
   const strikes = [...before, strike];
-  const quarantined = strikes.length < STRIKES_MAX ? "" : reasonOf(name, strikes);
+  const quarantined = atOnce ?? (strikes.length < STRIKES_MAX ? "" : reasonOf(name, strikes));
   return { name, number, strikes, quarantined };
 }
 
