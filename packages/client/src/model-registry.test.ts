@@ -42,6 +42,13 @@ test("a model gets a number, version 1, and its file under its sha256", async ()
   expect(await new ModelRegistry(store).list()).toEqual([{ spec, status: undefined }]);
 });
 
+test("a name that no model can have is no model's, and the store, whose keys can't be so, isn't asked", async () => {
+  const store = new InMemoryStore();
+  store.get = (_bucket, key, done) => done({ failure: `invalid key: ${key}` });
+  for (const name of ["a model", "größe", "", "mlp.onnx"])
+    expect(await new ModelRegistry(store).get(name)).toBe(undefined);
+});
+
 test("the same model again changes nothing; a changed one has a new number and the next version", async () => {
   const registry = new ModelRegistry(new InMemoryStore());
   const first = await registry.publish(model("mlp"), { model: BYTES });

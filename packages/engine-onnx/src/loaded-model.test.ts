@@ -169,6 +169,21 @@ test("a spec that speaks of other tensors than the file is refused by the first 
   expect(await refused({ outputs: [{ ...y, dims: ["batch"] }] })).toContain("output 'y' is [batch, 4] in the file");
 });
 
+test("a file that leaves the shapes of its tensors out has those of the spec", async () => {
+  const { spec, bytes } = addOne();
+  const { name, inputs, outputs } = spec;
+  const text = Buffer.from(bytes as Uint8Array).toString("latin1");
+  const shape = "\x12\x0d\x0a\x07\x12\x05batch\x0a\x02\x08\x04";
+  const shapeless = text
+    .replaceAll(`\x18\x0a\x01x\x12\x13\x0a\x11\x08\x01${shape}`, "\x09\x0a\x01x\x12\x04\x0a\x02\x08\x01")
+    .replaceAll(`\x18\x0a\x01y\x12\x13\x0a\x11\x08\x01${shape}`, "\x09\x0a\x01y\x12\x04\x0a\x02\x08\x01")
+    .replace("tutti:c", "tutti:E"); // the graph's length
+  expect(shapeless).toHaveLength(text.length - 30);
+  const model = await load(modelOf(Buffer.from(shapeless, "latin1"), { name, inputs, outputs }));
+  const { kind } = await model.run(randomBatch(model.spec, { bucket: 0, batchSize: 3, seed: 1 }));
+  expect(kind).toBe("ran");
+});
+
 test("a batch that doesn't fit the spec is refused before onnxruntime sees it", async () => {
   const model = await load(addOne());
   const good = randomBatch(model.spec, { bucket: 0, batchSize: 2, seed: 1 });

@@ -47,8 +47,8 @@ function valueProblem(role: string, tensor: TensorSpec, values: Metadata): strin
   if (found.type !== ortTypeOf(tensor.type)) {
     return `${role} '${tensor.name}' is ${found.type} in the file, ${ortTypeOf(tensor.type)} in the spec`;
   }
-  // A shape that the file leaves out reads as [], which a scalar's does too.
-  if (found.shape.length === 0 && role === "output") return undefined;
+  // A shape that the file leaves out reads as [], which a scalar's does too: a run of another rank fails.
+  if (found.shape.length === 0) return undefined;
   const agrees = (own: number | string, axis: number): boolean => {
     const dim = tensor.dims[axis];
     return typeof own === "string" || typeof dim === "string" || own === dim;

@@ -1,4 +1,6 @@
 import { readFileSync } from "node:fs";
+import { create } from "@bufbuild/protobuf";
+import { TypeProtoSchema, TypeProto_SequenceSchema, type ValueInfoProto, ValueInfoProtoSchema } from "onnx-buf";
 import { expect, test } from "vitest";
 import { DataType, floats, modelBytes, node, value } from "./graph-builder.ts";
 import {
@@ -96,6 +98,23 @@ test("a value that is no tensor of a served type is refused by name", () => {
   });
   expect(faultOf(strings)).toMatchObject({
     fault: "unsupported",
-    text: expect.stringContaining("'words' has elements of type STRING"),
+    text: expect.stringMatching(/input 'words' has elements of type STRING; served are .*: encode strings before/),
   });
+});
+
+test("outputs that classifiers get by default are refused with how to export others", () => {
+  const x = value("x", DataType.FLOAT, ["batch", 4]);
+  const [label, half] = [value("label", DataType.STRING, ["batch"]), value("y", DataType.BFLOAT16, ["batch", 4])];
+  const maps = create(ValueInfoProtoSchema, {
+    name: "probabilities",
+    type: create(TypeProtoSchema, { value: { case: "sequenceType", value: create(TypeProto_SequenceSchema) } }),
+  });
+  const textOf = (output: ValueInfoProto): string =>
+    faultOf(modelBytes({ name: "m", inputs: [x], outputs: [output], nodes: [node("Identity", ["x"], [output.name])] }))
+      .text;
+  expect(textOf(label)).toMatch(/output 'label' has elements of type STRING; .*: train on numbered labels/);
+  expect(textOf(half)).toMatch(/of type BFLOAT16; .*: cast it to FP32 or FP16/);
+  expect(textOf(maps)).toBe(
+    "output 'probabilities' is no tensor (a sequence): export the model with tensors only; skl2onnx and onnxmltools do that with `zipmap: False`",
+  );
 });

@@ -169,17 +169,41 @@ function checkInitializer(tensor: TensorProto): void {
   }
 }
 
+/** Words for the values that aren't tensors. */
+const KINDS = {
+  sequenceType: "a sequence",
+  mapType: "a map",
+  optionalType: "an optional",
+  sparseTensorType: "a sparse tensor",
+} as const;
+
+/** The converters' default for classifiers: an output of maps from labels to probabilities. */
+const zipMapAdvice = (kind: string | undefined): string =>
+  kind === "sequenceType" || kind === "mapType" ? "; skl2onnx and onnxmltools do that with `zipmap: False`" : "";
+
+/** @returns what to do about elements of a type that isn't served */
+function dataTypeAdvice(role: "input" | "output", type: TensorProto_DataType): string {
+  if (type === TensorProto_DataType.STRING)
+    return role === "output"
+      ? ": train on numbered labels, or take the output out of the file, and name the classes in `presentation`"
+      : ": encode strings before the request, as a tokenizer does";
+  if (type === TensorProto_DataType.BFLOAT16) return ": cast it to FP32 or FP16 in the model";
+  return "";
+}
+
 function describeValue(info: ValueInfoProto, role: "input" | "output"): ValueDescription {
   const type = info.type?.value;
   if (type?.case !== "tensorType") {
-    const text = `${role} '${info.name}' is no tensor (${type?.case ?? "it has no type"}): only tensors can be served`;
+    const what = type?.case === undefined ? "it has no type" : KINDS[type.case];
+    const text = `${role} '${info.name}' is no tensor (${what}): export the model with tensors only${zipMapAdvice(type?.case)}`;
     throw new ModelFileError("unsupported", text);
   }
   const elementType = type.value.elemType as TensorProto_DataType;
   const dataType = TYPES[elementType];
   if (dataType === undefined) {
     const name = TensorProto_DataType[elementType] ?? String(elementType);
-    const text = `${role} '${info.name}' has elements of type ${name}; served are ${Object.values(TYPES).join(", ")}`;
+    const advice = dataTypeAdvice(role, elementType);
+    const text = `${role} '${info.name}' has elements of type ${name}; served are ${Object.values(TYPES).join(", ")}${advice}`;
     throw new ModelFileError("unsupported", text);
   }
   const dims = type.value.shape?.dim.map(({ value }): Dim => {
