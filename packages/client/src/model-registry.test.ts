@@ -165,7 +165,7 @@ test("waiting has an end, and says how far the model was", async () => {
   const spec = await registry.publish(model("mlp"), { model: BYTES });
   await expect(registry.waitUntilServed(spec, { timeoutMs: 1 })).rejects.toMatchObject({
     code: "TUTTI_NOT_READY",
-    message: expect.stringContaining("does a profiler run"),
+    message: expect.stringContaining("no executor and profiler run"),
   });
   const abort = new AbortController();
   const waiting = registry.waitUntilServed(spec, { timeoutMs: 10_000, signal: abort.signal });

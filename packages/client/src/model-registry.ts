@@ -361,7 +361,7 @@ const canonical = (value: unknown): string =>
 function tooLate(spec: ModelSpec, timeoutMs: number, last: ModelStatus | undefined): TuttiError {
   const state =
     last === undefined
-      ? "nobody has begun to load it (does a profiler run?)"
+      ? "it is being loaded or measured, which takes long where its runs do (`tutti models` shows when it ends), or no executor and profiler run (`tutti actors`)"
       : last.state === "ready"
         ? "no batcher has taken it (does one run?)"
         : `it is still ${last.state}`;

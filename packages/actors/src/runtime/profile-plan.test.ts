@@ -27,4 +27,6 @@ test("an SLO that even one request alone can't meet is refused, and the reason n
   const slow = [{ batchSize: 1, latency: micros(4_500) }];
   expect(refusalOf(spec, [fast, fast], millis(1))).toBe("");
   expect(refusalOf(spec, [fast, slow], millis(1))).toMatch(/4\.5 ms in bucket .*160.*at least 5\.5 ms/);
+  const text = refusalOf({ ...spec, buckets: [{}] }, [slow], millis(1));
+  expect(text).toMatch(/takes 4\.5 ms and 1 ms on the way, .* with an SLO of at least 5\.5 ms$/);
 });

@@ -60,9 +60,10 @@ export function refusalOf(spec: ModelSpec, profiles: readonly ProfilePoints[], o
   for (const [bucket, points] of profiles.entries()) {
     const alone = points[0]?.latency;
     if (alone === undefined || alone + overhead <= spec.slo) continue;
-    const which = spec.buckets.length > 1 ? ` in bucket ${JSON.stringify(spec.buckets[bucket])}` : "";
+    const isBucketed = spec.buckets.length > 1;
+    const which = isBucketed ? ` in bucket ${JSON.stringify(spec.buckets[bucket])}` : "";
     const least = formatDuration(micros(alone + overhead));
-    return `one request alone takes ${formatDuration(alone)}${which} and ${formatDuration(overhead)} on the way, which its SLO of ${formatDuration(spec.slo)} does not allow: load it with an SLO of at least ${least}, or drop that bucket`;
+    return `one request alone takes ${formatDuration(alone)}${which} and ${formatDuration(overhead)} on the way, which its SLO of ${formatDuration(spec.slo)} does not allow: load it with an SLO of at least ${least}${isBucketed ? ", or drop that bucket" : ""}`;
   }
   return "";
 }
