@@ -61,7 +61,7 @@ test("accelerators become halves after three reports of a load that halves carry
   await hear(loadsAt(20));
   expect(orders).toEqual(["executor-0 50", "executor-1 50", "executor-2 50", "executor-3 50"]);
   expect(said).toEqual([
-    "dividing: accelerators run as two halves each: halves are expected to carry 1488 r/s of this load, whole ones 52",
+    "dividing: accelerators run as two halves each: halves are expected to carry 1488 r/s of this load, whole ones 78",
     "divided: 4 of 4 accelerators run as two halves each",
   ]);
   await hear(loadsAt(20), 5);
@@ -90,7 +90,7 @@ test("bursts and neighbours that slow one another count", async () => {
     await hear(loadsAt(20, { dispersion }), 3);
     return Number(/carry (\d+) r\/s/.exec(said.join())?.[1] ?? 0);
   };
-  expect(await halvesAt({ ...KNOWN, interference: D6_INTERFERENCE }, 1)).toBe(1089);
+  expect(await halvesAt({ ...KNOWN, interference: D6_INTERFERENCE }, 1)).toBe(1071);
   expect(await halvesAt(KNOWN, 10)).toBe(1146);
 });
 
@@ -137,7 +137,7 @@ describe("executors of two types", () => {
     await hear(loadsAt(20), 3);
     expect(orders).toEqual(["cuda-0 50", "cuda-1 50"]);
     expect(said).toEqual([
-      "dividing: cuda accelerators run as two halves each: halves are expected to carry 63 r/s of this load, whole ones 9",
+      "dividing: cuda accelerators run as two halves each: halves are expected to carry 81 r/s of this load, whole ones 9",
       "divided: 2 of 2 accelerators run as two halves each",
     ]);
     await hear(patient, 3);
@@ -155,7 +155,7 @@ describe("executors of two types", () => {
     const { hear, orders } = hostOf(unlike(2, 3, 2));
     // `le` can't be served by slow ones in time, and the rest of the mix doesn't need their halves.
     const urgent = loadsAt(20).map((load) => {
-      if (load.name === "le") return { ...load, sloMs: 3 };
+      if (load.name === "le") return { ...load, sloMs: 2.9 };
       return load.name === "be" || load.name === "nas" ? load : { ...load, rate: 0 };
     });
     for (let i = 0; i < 4; i++) {

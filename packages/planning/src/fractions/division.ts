@@ -3,7 +3,8 @@
  * gpulet's parts (docs/algorithms.md, D9). All are divided alike, so that every model still runs on every part, and one
  * ranker still gives the next one that is free to the most urgent batch.
  */
-import { type PoolCapacity, type PooledModel, poolCapacity } from "../pools/pool-capacity.ts";
+import { type PooledModel, poolCapacity } from "../pools/pool-capacity.ts";
+import type { PoolCapacity } from "../pools/typed-capacity.ts";
 import { type Interference, factorBeside } from "./interference.ts";
 import { type FractionModel, WHOLE } from "./model.ts";
 

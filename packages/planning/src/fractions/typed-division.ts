@@ -2,10 +2,10 @@
  * Which types of unlike accelerators should run as halves: `divisionOf` for each type, by what all of them carry
  * together (docs/algorithms.md, D9). All accelerators of a type are divided alike.
  */
-import { type PoolCapacity, type PooledModel, poolCapacity } from "../pools/pool-capacity.ts";
+import { type PooledModel, poolCapacity } from "../pools/pool-capacity.ts";
 import { servingTypes } from "../pools/serving-types.ts";
-import { typedCapacity } from "../pools/typed-capacity.ts";
-import { REUNION_GAIN, divisionOf } from "./division.ts";
+import { type PoolCapacity, typedCapacity } from "../pools/typed-capacity.ts";
+import { DIVISION_GAIN, REUNION_GAIN, divisionOf } from "./division.ts";
 
 type Profile = PooledModel["profile"];
 
@@ -33,14 +33,13 @@ export interface TypedDivision {
 }
 
 /**
- * Gain for which one more type is divided. It is larger than that for accelerators of one type, since the estimate
- * looks at each type by itself: it doesn't know how far types help one another, nor that offers are planned with the
- * slowest.
+ * Gain for which one more type is divided beside what all of them together must gain; one that is divided stays so for
+ * any.
  */
-const TYPE_GAIN = 1.3;
+const FURTHER_GAIN = 1.05;
 /**
  * Share of what a model would carry alone on the whole accelerators of a type that it must carry on their halves. Mixes
- * with a model that loses more are better whole whatever the estimate says of them, which is too low for small pools.
+ * with a model that loses more are better whole whatever the estimate says of them.
  */
 const KEPT = 0.8;
 /** The same where they are divided already, so that equal loads come to rest. */
@@ -62,12 +61,12 @@ export function divisionOfTypes(
   const left = new Set(types.keys());
   for (const type of types.keys()) if (!asked.every((model) => isKept(model, type, types))) left.delete(type);
   let [divided, halves] = [undivided, whole];
-  // One type after the other: the one whose halves gain most beyond what they must.
+  // One type after the other: the one whose halves carry most.
   while (left.size > 0) {
     const steps = [...left].map((type) => {
       const next = divided.map((is, other) => is || other === type);
       const capacity = capacityOf(models, types, next);
-      const gain = types[type]!.isDivided === true ? REUNION_GAIN : TYPE_GAIN;
+      const gain = types[type]!.isDivided === true ? 1 : FURTHER_GAIN;
       return { type, next, capacity, worth: capacity.carried / gain };
     });
     const best = steps.reduce((most, one) => (one.worth > most.worth ? one : most));
@@ -75,6 +74,8 @@ export function divisionOfTypes(
     [divided, halves] = [best.next, best.capacity];
     left.delete(best.type);
   }
+  const gain = types.some(({ isDivided }) => isDivided === true) ? REUNION_GAIN : DIVISION_GAIN;
+  if (halves.carried < gain * whole.carried) divided = undivided;
   return { divided, whole, halves: divided.includes(true) ? halves : capacityOf(models, types, types.map(() => true)) }; // prettier-ignore
 }
 

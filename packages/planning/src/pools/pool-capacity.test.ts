@@ -3,7 +3,7 @@ import { micros } from "@tutti/units";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { D6_BATCH_MAX, D6_PROFILES } from "../testing/worked-fractions.ts";
-import { type PooledModel, poolCapacity, slackOf } from "./pool-capacity.ts";
+import { type PooledModel, poolCapacity } from "./pool-capacity.ts";
 
 const perSecond = (perMicro: number): number => 1e6 * perMicro;
 
@@ -19,7 +19,7 @@ const D6 = (size: number, slower = 1): PooledModel[] =>
 
 describe("worked: docs/algorithms.md, D9", () => {
   test.each([
-    { count: 4, size: 100, carried: 52.48, what: "four whole accelerators" },
+    { count: 4, size: 100, carried: 77.71, what: "four whole accelerators" },
     { count: 8, size: 50, carried: 1488.07, what: "eight halves of them" },
     { count: 8, size: 100, carried: 2945.2, what: "eight whole accelerators" },
     { count: 16, size: 50, carried: 4314.39, what: "sixteen halves of them" },
@@ -89,6 +89,17 @@ test("just below the capacity everything holds, just above it something doesn't"
   );
 });
 
+test("what holds again at higher rates, where batches are larger, is found beyond rates at which it doesn't", () => {
+  const model = (share: number, slo: number, alpha: number, beta: number): PooledModel => {
+    return { share, slo, dispersion: 1, profile: LatencyTable.affine({ alpha, beta, batchSizeMax: 16 }) };
+  };
+  // The two models that even work puts together in E8's example.
+  const models = [model(5, 12_000, 1_000, 4_000), model(1, 400_000, 5_000, 75_000)];
+  const holds = [30, 33, 38, 40, 43, 44].map((rate) => isCarried(models, 2, rate / 1e6));
+  expect(holds).toEqual([true, false, false, true, true, false]);
+  expect(perSecond(poolCapacity(models, 2).carried)).toBeCloseTo(43.37, 2);
+});
+
 test("shares count relative to one another, and a model without requests not at all", () => {
   fc.assert(
     fc.property(drawnPool, drawnModel, ({ models, count }, other) => {
@@ -106,7 +117,6 @@ test("shares count relative to one another, and a model without requests not at 
 test("a model that can't meet its SLO alone is named, and nothing is carried; nor without models or accelerators", () => {
   const [le, be] = D6(100);
   const late = { ...be!, slo: be!.profile.byBatchSize[1]! - 1 };
-  expect(slackOf(late)).toBe(-1);
   expect(poolCapacity([le!, late], 4)).toEqual({ carried: 0, waits: 1 });
   expect(poolCapacity([], 4)).toEqual({ carried: 0, waits: undefined });
   expect(poolCapacity([le!], 0)).toEqual({ carried: 0, waits: undefined });

@@ -1,76 +1,80 @@
 /**
- * The largest rate of a mix that a pool of unlike accelerators carries (docs/algorithms.md, D9): each type by itself,
- * with requests dealt to the types so that all are full at the same rate. A pool that shares requests does as well
- * within some percent, and needs no plan for it.
+ * The largest rate of a mix that a pool carries, where every accelerator runs every model that its type serves: an
+ * estimate from profiles and shares alone (docs/algorithms.md, D9). Two things limit it:
+ *
+ *   work     accelerators have no time for it in all but a hundredth of moments, swings of the load included;
+ *   waiting  a model finds no accelerator within its slack: all of them run something that ends later.
  */
-import { type PoolCapacity, type PooledModel, poolCapacity, slackOf } from "./pool-capacity.ts";
+import type { LatencyTable } from "@tutti/profile";
+import { type AskedModel, PoolLoad } from "./pool-load.ts";
 
-export interface TypedPoolModel extends Omit<PooledModel, "profile"> {
+export type Profile = Pick<LatencyTable, "byBatchSize" | "batchSizeMax">;
+
+/** Times in one unit, µs or ms; rates are in requests per that. */
+export interface TypedPoolModel {
+  /** Requests of this model among those of all. Shares are relative to one another; 0: no requests. */
+  readonly share: number;
+  /** From arrival to the end of the run, delays of the network excluded. */
+  readonly slo: number;
+  /** Variance of the number of arrivals in a time, over its mean: 1 for Poisson, 10 for gaps of Gamma(0.1). */
+  readonly dispersion: number;
   /** By type; undefined: this type doesn't serve it. */
-  readonly profiles: readonly (PooledModel["profile"] | undefined)[];
+  readonly profiles: readonly (Profile | undefined)[];
+}
+
+/** Rates of all models together. */
+export interface PoolCapacity {
+  /** 0: a model can't meet its SLO even alone. */
+  readonly carried: number;
+  /** Index of a model that waits for too long beyond it; undefined where work is the limit. */
+  readonly waits: number | undefined;
 }
 
 export interface TypedCapacity extends PoolCapacity {
-  /** By model: the shares of its requests that each type gets. */
+  /** By model: the shares of its requests that each type gets; 0 without requests. */
   readonly split: readonly (readonly number[])[];
 }
 
-/** Each halves the difference of rates on a logarithmic scale. */
-const STEPS = 12;
+/** Each rate that is tried is so much of the one before, down to 0.0003 of the largest. */
+const PROBE = 0.95;
+const PROBES = 160;
+const BISECTIONS = 13;
 
-/** Capacities of pools of one type that `typedCapacity` takes for each of so many types. */
-export const capacitiesFor = (types: number): number => (types > 1 ? STEPS + 1 : 1);
+/** Cost of `typedCapacity` for so many types, as a multiple of that for one. */
+export const capacitiesFor = (types: number): number => 3 * types - 2;
 
 /** @param counts - of accelerators, by type */
 export function typedCapacity(models: readonly TypedPoolModel[], counts: readonly number[]): TypedCapacity {
-  const split = models.map(({ slo, dispersion, profiles }) =>
-    counts.map((count, type): number => {
-      const profile = profiles[type];
-      return count > 0 && profile !== undefined && slackOf({ slo, dispersion, profile }) >= 0 ? 1 : 0;
-    }),
-  );
-  let least: PoolCapacity = { carried: 0, waits: undefined };
-  // Accelerators of one type have all requests from the first step on.
-  const steps = capacitiesFor(counts.length);
-  for (let step = 1; step <= steps; step++) {
-    for (const own of split) normalise(own);
-    least = { carried: Infinity, waits: undefined };
-    const factors = counts.map((count, type) => {
-      const full = fullAt(models, split, type, count);
-      if (full.carried < least.carried) least = full;
-      return Math.sqrt(full.carried);
-    });
-    if (step < steps)
-      for (const [i, own] of split.entries())
-        if (models[i]!.share > 0)
-          for (const [type, factor] of factors.entries()) if (own[type]! > 0) own[type]! *= factor;
+  const asked = askedOf(models, counts);
+  const split: (readonly number[])[] = models.map(() => counts.map(() => 0));
+  if (asked.length === 0 || counts.every((count) => count === 0)) return { carried: 0, waits: undefined, split };
+  const unserved = asked.find(({ serving }) => serving.length === 0);
+  if (unserved !== undefined) return { carried: 0, waits: unserved.index, split };
+  const pool = new PoolLoad(asked, counts);
+  const isCarried = (rate: number): boolean => pool.isDoneAt(rate) && pool.waiting() === undefined;
+  let [carried, over] = [0, pool.most];
+  // Not by halves from the start: as batches grow with the rate, what is too much may not be above it.
+  for (let probe = 0, rate = over; carried === 0 && probe < PROBES; probe++, rate *= PROBE)
+    if (isCarried(rate)) carried = rate;
+    else over = rate;
+  for (let i = 0; i < BISECTIONS && carried < over; i++) {
+    const middle = (carried + over) / 2;
+    if (isCarried(middle)) carried = middle;
+    else over = middle;
   }
-  const isServed = models.every(({ share }, i) => share === 0 || split[i]!.some((part) => part > 0));
-  return isServed && least.carried < Infinity ? { ...least, split } : { carried: 0, waits: undefined, split };
+  const waits = carried < over && pool.isDoneAt(over) ? pool.waiting()?.index : undefined;
+  pool.isDoneAt(carried);
+  for (const [i, { index }] of asked.entries()) split[index] = pool.partsOf(i);
+  return { carried, waits, split };
 }
 
-/** The rate of all models together at which this type is full; Infinity: it gets none of them. */
-function fullAt(
-  models: readonly TypedPoolModel[],
-  split: readonly (readonly number[])[],
-  type: number,
-  count: number,
-): PoolCapacity {
-  const places: number[] = [];
-  const pool = models.flatMap(({ share, slo, dispersion, profiles }, i): PooledModel[] => {
-    const part = share * split[i]![type]!;
-    if (part === 0) return [];
-    places.push(i);
-    return [{ share: part, slo, dispersion, profile: profiles[type]! }];
+function askedOf(models: readonly TypedPoolModel[], counts: readonly number[]): readonly AskedModel[] {
+  const total = models.reduce((sum, { share }) => sum + share, 0);
+  return models.flatMap((model, index): AskedModel[] => {
+    const { share, slo, profiles } = model;
+    if (share === 0) return [];
+    const slackOn = (type: number): number => slo - (profiles[type]?.byBatchSize[1] ?? Infinity);
+    const serving = [...counts.keys()].filter((type) => counts[type]! > 0 && slackOn(type) >= 0);
+    return [{ ...model, share: share / total, index, serving, slack: Math.min(...serving.map(slackOn)) }];
   });
-  if (pool.length === 0) return { carried: Infinity, waits: undefined };
-  const { carried, waits } = poolCapacity(pool, count);
-  const all = models.reduce((sum, { share }) => sum + share, 0);
-  const own = pool.reduce((sum, { share }) => sum + share, 0);
-  return { carried: (carried * all) / own, waits: waits === undefined ? undefined : places[waits]! };
-}
-
-function normalise(weights: number[]): void {
-  const sum = weights.reduce((total, weight) => total + weight, 0);
-  if (sum > 0) for (let i = 0; i < weights.length; i++) weights[i]! /= sum;
 }
