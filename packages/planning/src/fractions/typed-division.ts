@@ -5,7 +5,7 @@
 import { type PooledModel, poolCapacity } from "../pools/pool-capacity.ts";
 import { servingTypes } from "../pools/serving-types.ts";
 import { type PoolCapacity, typedCapacity } from "../pools/typed-capacity.ts";
-import { DIVISION_GAIN, REUNION_GAIN, divisionOf } from "./division.ts";
+import { REUNION_GAIN, divisionOf } from "./division.ts";
 
 type Profile = PooledModel["profile"];
 
@@ -32,6 +32,8 @@ export interface TypedDivision {
   readonly halves: PoolCapacity;
 }
 
+/** Gain for which types are divided, all together. */
+const TYPES_GAIN = 1.15;
 /**
  * Gain for which one more type is divided beside what all of them together must gain; one that is divided stays so for
  * any.
@@ -74,7 +76,7 @@ export function divisionOfTypes(
     [divided, halves] = [best.next, best.capacity];
     left.delete(best.type);
   }
-  const gain = types.some(({ isDivided }) => isDivided === true) ? REUNION_GAIN : DIVISION_GAIN;
+  const gain = types.some(({ isDivided }) => isDivided === true) ? REUNION_GAIN : TYPES_GAIN;
   if (halves.carried < gain * whole.carried) divided = undivided;
   return { divided, whole, halves: divided.includes(true) ? halves : capacityOf(models, types, types.map(() => true)) }; // prettier-ignore
 }
