@@ -155,7 +155,7 @@ describe("executors of two types", () => {
     const { hear, orders } = hostOf(unlike(2, 3, 2));
     // `le` can't be served by slow ones in time, and the rest of the mix doesn't need their halves.
     const urgent = loadsAt(20).map((load) => {
-      if (load.name === "le") return { ...load, sloMs: 2.9 };
+      if (load.name === "le") return { ...load, sloMs: 3 };
       return load.name === "be" || load.name === "nas" ? load : { ...load, rate: 0 };
     });
     for (let i = 0; i < 4; i++) {

@@ -49,6 +49,13 @@ test("each type is divided where that carries more of the mix, and only there", 
   expect(divisionOfTypes(d6([1, 2]), pool(8, 16)).divided).toEqual([false, false]);
 });
 
+test("a type stays whole where its halves would serve a model with too little room for the others to gather batches", () => {
+  // `le` takes 1.5 and 3 ms. Measured by goodput, whole, fast as halves, slow as halves: 2696, 4362, 1999 r/s.
+  const [le, be, nas] = d6([1, 2]) as [TypedDivisibleModel, TypedDivisibleModel, TypedDivisibleModel];
+  expect(divisionOfTypes([{ ...le, slo: 3 }, be, nas], pool(2, 3)).divided).toEqual([true, false]);
+  expect(divisionOfTypes([{ ...le, slo: 4.5 }, be, nas], pool(2, 3)).divided).toEqual([true, true]);
+});
+
 test("a type stays whole where one of its models would carry less than four fifths alone on its halves", () => {
   const filling = (times: number): TypedDivisibleModel => {
     const [{ profiles, ...one }] = d6([1, 2]) as [TypedDivisibleModel];

@@ -3,7 +3,7 @@
  * together (docs/algorithms.md, D9). All accelerators of a type are divided alike.
  */
 import { type PooledModel, poolCapacity } from "../pools/pool-capacity.ts";
-import { servingTypes } from "../pools/serving-types.ts";
+import { ROOMY, servingTypes } from "../pools/serving-types.ts";
 import { type PoolCapacity, typedCapacity } from "../pools/typed-capacity.ts";
 import { REUNION_GAIN, divisionOf } from "./division.ts";
 
@@ -65,7 +65,11 @@ export function divisionOfTypes(
   let [divided, halves] = [undivided, whole];
   // One type after the other: the one whose halves carry most.
   while (left.size > 0) {
-    const steps = [...left].map((type) => {
+    const isDoubtful = (type: number): boolean => asked.some((model) => isTightened(model, type, types, divided));
+    // A rate that waiting limits is estimated too low, since accelerators are kept free for the model that would wait.
+    const possible = whole.waits === undefined ? [...left] : [...left].filter((type) => !isDoubtful(type));
+    if (possible.length === 0) break;
+    const steps = possible.map((type) => {
       const next = divided.map((is, other) => is || other === type);
       const capacity = capacityOf(models, types, next);
       const gain = types[type]!.isDivided === true ? 1 : FURTHER_GAIN;
@@ -79,6 +83,25 @@ export function divisionOfTypes(
   const gain = types.some(({ isDivided }) => isDivided === true) ? REUNION_GAIN : TYPES_GAIN;
   if (halves.carried < gain * whole.carried) divided = undivided;
   return { divided, whole, halves: divided.includes(true) ? halves : capacityOf(models, types, types.map(() => true)) }; // prettier-ignore
+}
+
+/**
+ * Whether a type that doesn't serve the model would do so as halves, with little room: plans with it leave the others
+ * no time to gather batches (serving-types.ts).
+ */
+function isTightened(
+  { slo, profiles: whole, halves }: TypedDivisibleModel,
+  type: number,
+  types: readonly DivisibleType[],
+  divided: readonly boolean[],
+): boolean {
+  const serves = (isDivided: (other: number) => boolean): boolean => {
+    const profiles = types.map((_, other) => (isDivided(other) ? halves : whole)[other]!);
+    const counts = types.map(({ count }, other) => (isDivided(other) ? 2 * count : count));
+    return servedBy(slo, profiles, counts)[type]!;
+  };
+  const isTight = halves[type]!.byBatchSize[1]! > ROOMY * slo;
+  return isTight && !serves((other) => divided[other]!) && serves((other) => other === type || divided[other]!);
 }
 
 function capacityOf(

@@ -12,7 +12,7 @@ export interface OfferedType {
  * they take 2 or 4 times as long, two thirds of the faster ones' goodput are lost at 0.95, a third at 0.77, and at 0.67
  * it adds to theirs.
  */
-const ROOMY = 1 / 1.5;
+export const ROOMY = 1 / 1.5;
 
 /**
  * Types that serve the model: those with room to wait for an accelerator, if they carry as much as the others that

@@ -3,7 +3,13 @@
  * batch is formed for the accelerator that is granted, and those that can't meet the SLO are not (docs/algorithms.md,
  * A3 and A4).
  */
-import { type OfferedType, type TypedCapacity, servingTypes, typedCapacity } from "@tutti/planning";
+import {
+  type OfferedType,
+  type TypedCapacity,
+  type TypedPoolModel,
+  servingTypes,
+  typedCapacity,
+} from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
 import type { FastestType, UnfitTypes } from "@tutti/scheduling";
 import { type GpuId, micros } from "@tutti/units";
@@ -11,6 +17,7 @@ import type { AcceleratorType, Network, ScenarioModel } from "../scenario/scenar
 import type { SimClusterFactory, SimClusterOptions, SimRequest } from "../cluster/simulated-cluster.ts";
 import { delayOf, halfProfile, slower } from "./part-profile.ts";
 import { SteppedClusters, renumbered } from "../cluster/stepped-clusters.ts";
+import { splitOverPools } from "./static-split.ts";
 
 export interface TypedModels {
   /** Models with the latencies of the slowest accelerators that serve them. */
@@ -108,7 +115,7 @@ export function inPools(create: SimClusterFactory): SimClusterFactory {
       firstGpu += gpus;
       return create({ ...rest, models, gpus, listener });
     });
-    return new SteppedClusters(pools, dealtBy(expectedOfTypes(types, options).split));
+    return new SteppedClusters(pools, dealtBy(splitOverPools(...pooled(types, options, 1))));
   };
 }
 
@@ -118,6 +125,15 @@ export function expectedOfTypes(
   options: TypedOptions,
   dispersion = 1,
 ): TypedCapacity {
+  return typedCapacity(...pooled(types, options, dispersion));
+}
+
+/** The arguments of estimates: models with their latencies on the types that serve them, and how many there are. */
+function pooled(
+  types: readonly AcceleratorType[],
+  options: TypedOptions,
+  dispersion: number,
+): [models: readonly TypedPoolModel[], counts: readonly number[]] {
   const { models, shares, network } = options;
   const { unfit } = typedModels(options, types);
   const pool = models.map((model, i) => {
@@ -125,10 +141,7 @@ export function expectedOfTypes(
     const profiles = profilesOn(types, model, options).map((profile, type) => (isUnfit(type) ? undefined : profile));
     return { share: shares?.[i] ?? model.share, slo: model.slo - delayOf(network), dispersion, profiles };
   });
-  return typedCapacity(
-    pool,
-    types.map(({ gpus }) => gpus),
-  );
+  return [pool, types.map(({ gpus }) => gpus)];
 }
 
 /** Deals each model's requests evenly by weights: the member that is furthest behind its share has the next one. */
