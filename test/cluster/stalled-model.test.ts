@@ -2,7 +2,7 @@
  * A model that could be served and answers nothing is noticed, reported and restarted. One that can't be served is not.
  */
 import { GpuGranted, type StatsReported } from "@tutti/protocol";
-import { after, gpuId, millis, seconds, threadId } from "@tutti/units";
+import { type GpuId, after, gpuId, millis, seconds, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Said, asOf, frameOf, saidIn } from "./message-mutation.ts";
 import { VirtualCluster } from "./virtual-cluster.ts";
@@ -31,18 +31,26 @@ function serving(options: VirtualClusterOptions = {}) {
   return { cluster, reports, grants };
 }
 
-test("a thread that believes grants with false numbers accepts no others, is reported as stalled, and answers again under a new term", () => {
-  const { cluster, reports, grants } = serving();
+/**
+ * Sends the thread grants whose numbers are far ahead of the ranker's own, and valid for nearly as long as is
+ * plausible.
+ */
+function mislead(cluster: VirtualCluster, grants: readonly Said[], gpus: readonly GpuId[]): void {
   const now = cluster.clock.now();
   const enemy = cluster.network.connect({ name: "enemy" });
-  const grant = asOf(now, grants.at(-1)!);
+  const own = grants.findLast(({ value }) => (value as GpuGranted).thread === THREAD);
+  const grant = asOf(now, own!);
   const { grantSeq } = grant.value as GpuGranted;
-  for (const gpu of [gpuId(0), gpuId(1)]) {
-    // Far ahead of the ranker's own, and valid for nearly as long as is plausible.
+  for (const gpu of gpus) {
     const value = { ...grant.value, gpu, grantSeq: grantSeq + 1_000_000, validUntil: after(now, millis(3_900)) };
     enemy.publish(grant.subject, frameOf({ ...grant, value })!);
   }
   cluster.run(millis(20));
+}
+
+test("a thread that believes grants with false numbers accepts no others, is reported as stalled, and answers again under a new term", () => {
+  const { cluster, reports, grants } = serving();
+  mislead(cluster, grants, [gpuId(0), gpuId(1)]);
   const asked = cluster.load("m", { rate: 50, duration: seconds(5), sloMs: 50 });
   cluster.run(millis(500));
   const outcomes = asked.map(({ outcomes: [first] }) => first?.status);
@@ -51,6 +59,19 @@ test("a thread that believes grants with false numbers accepts no others, is rep
   expect(reports.some(({ stalled }) => stalled === 1)).toBe(true);
   cluster.run(seconds(15));
   expect(reports.at(-1)).toEqual({ stalled: 0, renewals: 1 });
+});
+
+test("a stall is found though another model's runs take the accelerator for more than a second in between", () => {
+  const { cluster, reports, grants } = serving({ executors: 1, gpus: 1 });
+  cluster.addModel({ name: "long", alphaMs: 1, betaMs: 1_100, sloMs: 4_000 });
+  cluster.run(seconds(3));
+  for (let i = 0; i < 5; i++) cluster.later(millis(2_000 * i), () => void cluster.ask("long", { sloMs: 4_000 }));
+  cluster.run(millis(1_200));
+  cluster.load("m", { rate: 100, duration: millis(500), sloMs: 50 });
+  mislead(cluster, grants, [gpuId(0)]);
+  expect(reports.at(-1)?.renewals).toBe(0);
+  cluster.load("m", { rate: 50, duration: seconds(5), sloMs: 50 });
+  expect(reports.at(-1)?.renewals).toBe(1);
 });
 
 test("requests that can't be met, no executor, and overload start nothing anew", () => {

@@ -3,17 +3,15 @@ import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, NEVER, after, earlier, later, millis, seconds } from "@tutti/units";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 
-/** A model stalls after this time past the first deadline of at least so many unanswered requests. */
-const STALLED_AFTER = millis(1_500);
 const REQUESTS_LEAST = 3;
 /** A model counts as stalled only if a request for it arrived within this time. */
 const ASKED_WITHIN = seconds(1);
 const LOOK_EVERY = millis(250);
 /**
- * A sub-cluster without an idle accelerator for so long was busy, or had none at all. It is as long as an idle
- * executor's heartbeats are apart: a shorter one would take the accelerators that others use in between for busy.
+ * A model stalls after so many looks past its first deadline that find an accelerator idle: 1.5 s. Heartbeats of idle
+ * executors are 1 s apart, so one that has just begun the first batch is taken for idle by up to four.
  */
-const BUSY_FOR = seconds(1);
+const IDLE_LOOKS = 6;
 /** Interval between restarts. A restart needs the store, the ingresses' requests and a run. */
 const RENEW_EVERY = seconds(2);
 /** How long a stall stays in the figures. Readers look every 15 s, and a restart may help at once. */
@@ -35,16 +33,14 @@ export interface StallDetectorOptions {
  * Detects models that could be served but answer nothing: requests come, an accelerator is idle, and no batch ends.
  * Some belief on the way to the accelerators must be wrong, so all of them are renewed: the threads restart under a new
  * term, and a heartbeat makes the ranker forget the model's offers. If all accelerators are busy, the model waits for
- * its turn: a restart would only lose its measurements. Nor do requests count that came before an accelerator was idle
- * again, or there at all: its first batch may not have ended yet.
+ * its turn: a restart would only lose its measurements. So only time counts in which one is idle. It need not be
+ * without a break: others may use the accelerators in between.
  */
 export class StallDetector {
   readonly #options: StallDetectorOptions;
   readonly #looking: Stop;
   /** When each model was last restarted, and whether it has answered since. */
   readonly #stalled = new Map<number, { readonly at: Instant; answers: boolean }>();
-  /** When each sub-cluster was last seen to have an idle accelerator. */
-  #idleAt: ReadonlyMap<string, Instant> = new Map();
   #news: number[] = [];
   /** Number of restarts. */
   renewals = 0;
@@ -90,18 +86,15 @@ export class StallDetector {
   }
 
   #look(): void {
-    const { clock, log, threads, renew, tell } = this.#options;
+    const { clock, log, threads, hasIdle, renew, tell } = this.#options;
     const now = clock.now();
-    const availability = this.#lookForIdle(now);
     for (const entry of threads.values()) {
-      const { subCluster, spec } = entry;
-      const { number, name } = spec;
-      const accelerators = subCluster === undefined ? "busy" : availability.get(subCluster);
-      if (accelerators === "idle-again") forget(entry);
-      const { unanswered, answerDueAt, askedAt } = entry;
-      const isStalled =
-        unanswered >= REQUESTS_LEAST && now > after(answerDueAt, STALLED_AFTER) && now < after(askedAt, ASKED_WITHIN);
-      if (!isStalled || accelerators !== "idle") continue;
+      const { subCluster, unanswered, answerDueAt, askedAt } = entry;
+      const { number, name } = entry.spec;
+      if (unanswered < REQUESTS_LEAST || now <= answerDueAt || subCluster === undefined) continue;
+      if (!hasIdle(subCluster)) continue;
+      entry.idleLooks++;
+      if (entry.idleLooks <= IDLE_LOOKS || now >= after(askedAt, ASKED_WITHIN)) continue;
       const before = this.#stalled.get(number);
       if (before !== undefined && now < after(before.at, RENEW_EVERY)) continue;
       this.#stalled.set(number, { at: now, answers: false });
@@ -113,27 +106,10 @@ export class StallDetector {
     if (this.#news.length > 0) tell();
     for (const [number, { at }] of this.#stalled) if (now >= after(at, TOLD_FOR)) this.#stalled.delete(number);
   }
-
-  /** Whether each sub-cluster has an idle accelerator: "idle-again" is the first after BUSY_FOR without one. */
-  #lookForIdle(now: Instant): ReadonlyMap<string, "busy" | "idle" | "idle-again"> {
-    const { threads, hasIdle } = this.#options;
-    const found = new Map<string, "busy" | "idle" | "idle-again">();
-    const idleAt = new Map<string, Instant>();
-    for (const { subCluster } of threads.values()) {
-      if (subCluster === undefined || found.has(subCluster)) continue;
-      const last = this.#idleAt.get(subCluster);
-      const isIdle = hasIdle(subCluster);
-      const isAgain = last === undefined || now > after(last, BUSY_FOR);
-      found.set(subCluster, !isIdle ? "busy" : isAgain ? "idle-again" : "idle");
-      if (isIdle) idleAt.set(subCluster, now);
-      else if (last !== undefined) idleAt.set(subCluster, last);
-    }
-    this.#idleAt = idleAt;
-    return found;
-  }
 }
 
 function forget(entry: ThreadEntry): void {
   entry.unanswered = 0;
   entry.answerDueAt = NEVER;
+  entry.idleLooks = 0;
 }

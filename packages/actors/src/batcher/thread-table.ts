@@ -45,12 +45,13 @@ export interface ThreadEntry {
   infeasible: number;
   overloaded: number;
   /**
-   * State of StallDetector: the requests since the last batch that ran, their first deadline, and the arrival of the
-   * last.
+   * State of StallDetector: the requests since the last batch that ran, their first deadline, the arrival of the
+   * last, and how often an accelerator was idle past that deadline.
    */
   unanswered: number;
   answerDueAt: Instant;
   askedAt: Instant;
+  idleLooks: number;
   /** Whether the thread was overloaded when QuotaPublisher last looked. */
   wasOverloaded: boolean;
 }
@@ -71,6 +72,7 @@ export const AT_FIRST = {
   overloaded: 0,
   unanswered: 0,
   answerDueAt: NEVER,
+  idleLooks: 0,
   askedAt: ALWAYS,
   wasOverloaded: false as boolean,
 } as const;
