@@ -1,5 +1,5 @@
 import type { ModelSpec, Tensor } from "@tutti/protocol";
-import { type Micros, millis } from "@tutti/units";
+import { millis } from "@tutti/units";
 import { afterEach, expect, test, vi } from "vitest";
 import { CheckBudget, type Run } from "./check-budget.ts";
 import { paddingDifference } from "./padding-check.ts";
@@ -7,7 +7,13 @@ import { rowInfluence } from "./row-check.ts";
 
 let now = 0n;
 vi.spyOn(process.hrtime, "bigint").mockImplementation(() => now);
-afterEach(() => void (now = 0n));
+/** Processor time of this process, as long as it is the only one on its host. */
+let stoppedFor = 0n;
+vi.spyOn(process, "cpuUsage").mockImplementation((before) => {
+  const user = Number((now - stoppedFor) / 1000n) - (before?.user ?? 0);
+  return { user, system: 0 };
+});
+afterEach(() => void (now = stoppedFor = 0n));
 
 const SPEC = {
   ...{ name: "m", batchSizeMax: 4, axes: { A: { mode: "pad", sizes: [8] } }, buckets: [{}] },
@@ -52,17 +58,41 @@ test("a run that fails counts too", async () => {
   await expect(run([], 1)).rejects.toThrow("the time for checks is spent");
 });
 
+/** @param stopped - so many of the seconds others had the processors, or the process was stopped */
+async function slownessOf(
+  seconds: number,
+  { rows = 1, stopped = 0, ...spec }: { rows?: number; stopped?: number } & Parameters<CheckBudget["slownessUnder"]>[0],
+): Promise<string | undefined> {
+  const budget = new CheckBudget();
+  const run = budget.bound(() => {
+    now += BigInt(seconds * 1e9);
+    stoppedFor += BigInt(stopped * 1e9);
+    return Promise.resolve([]);
+  });
+  await run([], rows);
+  return budget.slownessUnder(spec);
+}
+
 test("a row that would outlast the deadline of a first run makes its model too slow for its SLO, a batch does not", async () => {
-  const slownessOf = async (seconds: number, rows: number, slo: Micros): Promise<string | undefined> => {
-    const budget = new CheckBudget();
-    const run = budget.bound(() => {
-      now += BigInt(seconds * 1e9);
-      return Promise.resolve([]);
-    });
-    await run([], rows);
-    return budget.slownessUnder({ slo });
-  };
-  expect(await slownessOf(9, 1, millis(100))).toMatch(/^a run of one row took 9 s, .* SLO of 100 ms .* larger SLO/);
-  expect([await slownessOf(8.25, 1, millis(100)), await slownessOf(9, 2, millis(100))]).toEqual([undefined, undefined]);
-  expect(await slownessOf(40, 1, millis(10_000))).toBe(undefined);
+  const slo = millis(100);
+  expect(await slownessOf(9, { slo })).toMatch(/^a run of one row took 9 s, .* SLO of 100 ms .* larger SLO/);
+  expect([await slownessOf(8.25, { slo }), await slownessOf(9, { slo, rows: 2 })]).toEqual([undefined, undefined]);
+});
+
+test.each([
+  [5, 28],
+  [10, 28],
+  [20, 38],
+  [60, 118],
+])("under an SLO of %i s rows of up to %i s are measured", async (slo, longest) => {
+  const spec = { slo: millis(slo * 1_000) };
+  expect(await slownessOf(longest, spec)).toBe(undefined);
+  expect(await slownessOf(longest + 0.5, spec)).toContain("does not allow");
+});
+
+test("a row is not slow for the time in which its host ran others, nor one whose model announces long runs", async () => {
+  const slo = millis(100);
+  expect(await slownessOf(60, { slo, stopped: 58 })).toBe(undefined);
+  expect(await slownessOf(60, { slo, stopped: 50 })).toContain("took 10 s");
+  expect(await slownessOf(60, { slo, runDeadline: millis(90_000) })).toBe(undefined);
 });

@@ -38,8 +38,8 @@ export class LoadedModel {
   readonly #provider: string;
   /** The axis of the rows in each input. */
   readonly #axes: readonly number[];
-  /** How long the runs of the checks took. */
-  checksTook: Micros = micros(0);
+  /** How long the longest run of one row took in the checks. */
+  slowestRow: Micros = micros(0);
 
   private constructor(spec: ModelSpec, sessions: Sessions, provider: string) {
     this.spec = spec;
@@ -73,7 +73,7 @@ export class LoadedModel {
       // The first run on a GPU may compile for as long.
       const slowness = settings.provider === "cpu" ? budget.slownessUnder(spec) : undefined;
       if (slowness !== undefined) throw new LoadRefusal(slowness);
-      model.checksTook = budget.spent;
+      model.slowestRow = budget.slowestRow;
     } catch (error) {
       await model.release();
       throw error;

@@ -4,15 +4,15 @@ import { randomBatch } from "./random-batch.ts";
 
 /** Largest run time of a quick model: such a run holds a thread no longer than a garbage collection does. */
 export const QUICK_US = 3_000;
-/** Checks of a load that take longer have shown that runs do: another of many seconds would outlast its deadline. */
-const CHECKS_QUICK: Micros = seconds(2);
+/** A row that took longer in the checks of a load isn't tried again: many seconds more would outlast its deadline. */
+const TRIED_UP_TO: Micros = seconds(2);
 /** Runs per trial: the first run of a shape takes longer. */
 const RUNS = 3;
 
 /** Whether the largest batch of a model takes QUICK_US at most, with random inputs; false where they can't be run. */
 export async function isQuick(model: LoadedModel): Promise<boolean> {
   const { spec } = model;
-  if (model.checksTook > CHECKS_QUICK) return false;
+  if (model.slowestRow > TRIED_UP_TO) return false;
   // Its time depends on the values of the inputs: a trial says nothing of the longest.
   if (Object.values(spec.axes).some(({ mode }) => mode === "pad")) return false;
   for (const bucket of spec.buckets.keys())
