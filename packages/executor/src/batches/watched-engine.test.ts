@@ -176,15 +176,22 @@ test("a first run is waited for as long as its SLO, its batch and its file give 
 test("only one row that outlasts its deadline before the model is measured says that the model is too slow", () => {
   const spec = { name: "slow", slo: millis(50) };
   const death = { gpu: gpuId(0), model: "slow", doing: "run", rows: 1, startedAt: clock.now(), how: "hung" } as const;
-  const reasonOf = (changes: Partial<EngineDeath> = {}, status?: object) =>
+  const reasonOf = (changes: Partial<EngineDeath> = {}, status?: object, more: object = {}) =>
     tooSlowReason({ ...death, reason: "a run of slow has not ended within 10.2 s", ...changes }, {
-      spec,
+      spec: { ...spec, ...more },
       status,
     } as unknown as Parameters<typeof tooSlowReason>[1]);
   expect(reasonOf()).toMatch(
     /^one row takes too long for its SLO of 50 ms \(a run of slow has not ended within 10.2 s\): load it with a larger SLO, .*--release slow/,
   );
-  expect(reasonOf({ doing: "load" }, { profiles: [] })).toBeDefined();
+  expect(reasonOf()).toContain("--sample");
+  // Samples change nothing about a load, nor a larger SLO where the model has a deadline of its own.
+  expect(reasonOf({ doing: "load" }, { profiles: [] })).toMatch(
+    /load it with a larger SLO, or with `run_deadline` [^-]*; "tutti/,
+  );
+  expect(reasonOf({}, undefined, { runDeadline: seconds(60) })).toMatch(
+    /for its `run_deadline` .*: load it with a longer one, or/,
+  );
   const measured = { profiles: [[{ batchSize: 1, latency: millis(5) }]] };
   expect([reasonOf({ rows: 2 }), reasonOf({ how: "crashed" }), reasonOf({}, measured)]).toEqual([
     undefined,

@@ -241,15 +241,20 @@ export function firstRunLimitOf(
  * @returns undefined: the death says nothing of that
  */
 export function tooSlowReason(
-  { how, rows, reason }: EngineDeath,
-  { spec: { name, slo }, status }: Pick<CatalogModel, "spec" | "status">,
+  { how, rows, doing, reason }: EngineDeath,
+  { spec: { name, slo, runDeadline }, status }: Pick<CatalogModel, "spec" | "status">,
 ): string | undefined {
   if (how !== "hung" || rows > 1 || (status?.profiles.length ?? 0) > 0) return undefined;
-  return (
-    `one row takes too long for its SLO of ${formatDuration(slo)} (${reason}): load it with a larger SLO, or with ` +
-    "`run_deadline` in config.yaml if its runs may take so long, or with --sample if only random inputs do; " +
-    `"tutti models --release ${name}" tries it again as it is`
-  );
+  const [limit, remedy] =
+    runDeadline === undefined
+      ? [
+          `SLO of ${formatDuration(slo)}`,
+          "a larger SLO, or with `run_deadline` in config.yaml if its runs may take so long",
+        ]
+      : ["`run_deadline`", "a longer one"];
+  // A load tries rows of random inputs, whatever samples there are.
+  const samples = doing === "run" ? ", or with --sample if only random inputs do" : "";
+  return `one row takes too long for its ${limit} (${reason}): load it with ${remedy}${samples}; "tutti models --release ${name}" tries it again as it is`;
 }
 
 export interface RunSize {
