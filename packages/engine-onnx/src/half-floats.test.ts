@@ -1,3 +1,4 @@
+import { elementTypesIn } from "@tutti/ports/engine";
 import { expect, test } from "vitest";
 import { endsLayoutOfConvolutions, hasHalfFloats } from "./half-floats.ts";
 
@@ -59,6 +60,11 @@ test("half-float weights are found however their values are written, and whereve
 test("weights of other types that contain the bytes of half-float weights are none", () => {
   const bytes = within(9, tensor(FLOAT16, NAME, RAW_DATA));
   expect(hasHalfFloats(fp32, within(WEIGHTS, tensor(FLOAT, NAME, bytes)))).toBe(false);
+});
+
+test("a file with a type of its own for each tensor takes no room for them (T7)", () => {
+  const own = [0, 1, 2, 3].map((i) => within(WEIGHTS, file(Buffer.from([0x10, 0x80 | i, 0x02]), NAME)));
+  expect([...elementTypesIn(file(...own, within(WEIGHTS, tensor(FLOAT16, NAME))))]).toEqual([FLOAT16]);
 });
 
 test("only half-float weights, a transposition and a product together end the layout of convolutions", () => {

@@ -56,6 +56,9 @@ export function externalDataProblem(bytes: Uint8Array): string | undefined {
   return undefined;
 }
 
+/** Far above what ONNX numbers its element types: a hostile file has a type for each tensor (T7). */
+const HIGHEST_TYPE = 255;
+
 /**
  * Element types (`TensorProto.DataType`) of the tensors in an ONNX file, wherever in it they stand. Of a damaged file:
  * those before the damage.
@@ -63,7 +66,9 @@ export function externalDataProblem(bytes: Uint8Array): string | undefined {
 export function elementTypesIn(bytes: Uint8Array): ReadonlySet<number> {
   const types = new Set<number>();
   try {
-    walk(new Cursor(bytes), "model", 0, ({ type }) => types.add(type));
+    walk(new Cursor(bytes), "model", 0, ({ type }) => {
+      if (type <= HIGHEST_TYPE) types.add(type);
+    });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
   }
