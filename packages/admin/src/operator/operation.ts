@@ -44,7 +44,7 @@ export async function operate(order: ProcessOrder, name: string, options: Operat
       const link = new OperatorLink(control, cluster);
       try {
         const { targets, down, unkept } = await whoIsMeant(order, name, view, link);
-        if (down.length > 0) teller.note(`drained, and left so: ${down.map(placeOf).join(", ")}`);
+        if (down.length > 0) teller.note(`down, and left so: ${down.map(placeOf).join(", ")}`);
         const what = `${order} ${name}`;
         const lock = await OperationLock.take(
           store,
