@@ -3,7 +3,8 @@
  *
  *   AS1. The number stays between the bounds. An operator's word stands: an executor that an operator drained is left
  *        down, and is not counted, and one that an operator undrained after the autoscaler had drained it is left up.
- *        One that an operator's order is being carried out on is left alone, and counts as what it will be.
+ *        One that an operator's order is being carried out on is left alone, and counts as what it will be; it may not
+ *        serve yet, so none is drained meanwhile.
  *   AS2. An executor is drained, never killed: it finishes accepted batches, and other executors take the rest
  *        (docs/architecture.md, T9). One is drained at a time, the highest first, since those are idle most, and never
  *        the last one of a sub-cluster that has models.
@@ -63,8 +64,9 @@ export function stepTowards(
   );
   const namesOf = (chosen: typeof states): string[] => chosen.map(({ spec }) => spec.name);
   if (up.length < goal) return { start: namesOf(down).slice(0, goal - up.length), drain: undefined };
-  const free = namesOf(up.filter(({ held, order }) => held !== "up" && order === undefined));
-  return { start: [], drain: up.length > goal && !isBusy ? free.findLast(isSpare) : undefined };
+  const free = namesOf(up.filter(({ held }) => held !== "up"));
+  const isObeying = states.some(({ order }) => order !== undefined);
+  return { start: [], drain: up.length > goal && !isBusy && !isObeying ? free.findLast(isSpare) : undefined };
 }
 
 export interface StepOptions {
