@@ -7,9 +7,8 @@ export interface PooledModel extends Omit<TypedPoolModel, "profiles"> {
 
 /** @param count - of accelerators */
 export function poolCapacity(models: readonly PooledModel[], count: number): PoolCapacity {
-  const { carried, waits } = typedCapacity(
+  return typedCapacity(
     models.map(({ profile, ...one }) => ({ ...one, profiles: [profile] })),
     [count],
   );
-  return { carried, waits };
 }

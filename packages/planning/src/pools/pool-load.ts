@@ -83,11 +83,6 @@ export class PoolLoad {
     return this.#hasty.find((model) => this.#waitingShare(model) > WAIT_MAX);
   }
 
-  partsOf(model: number): readonly number[] {
-    const from = model * this.#counts.length;
-    return [...this.#parts.subarray(from, from + this.#counts.length)];
-  }
-
   /**
    * Batches as deferral makes them: as large as the first request's deadline allows with requests that arrive evenly,
    * and with a wait of time / count for an accelerator (the staggered batches of A7).

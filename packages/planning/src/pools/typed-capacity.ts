@@ -30,11 +30,6 @@ export interface PoolCapacity {
   readonly waits: number | undefined;
 }
 
-export interface TypedCapacity extends PoolCapacity {
-  /** By model: the shares of its requests that each type gets; 0 without requests. */
-  readonly split: readonly (readonly number[])[];
-}
-
 /** Each rate that is tried is so much of the one before, down to 0.0003 of the largest. */
 const PROBE = 0.95;
 const PROBES = 160;
@@ -44,12 +39,11 @@ const BISECTIONS = 13;
 export const capacitiesFor = (types: number): number => 3 * types - 2;
 
 /** @param counts - of accelerators, by type */
-export function typedCapacity(models: readonly TypedPoolModel[], counts: readonly number[]): TypedCapacity {
+export function typedCapacity(models: readonly TypedPoolModel[], counts: readonly number[]): PoolCapacity {
   const asked = askedOf(models, counts);
-  const split: (readonly number[])[] = models.map(() => counts.map(() => 0));
-  if (asked.length === 0 || counts.every((count) => count === 0)) return { carried: 0, waits: undefined, split };
+  if (asked.length === 0 || counts.every((count) => count === 0)) return { carried: 0, waits: undefined };
   const unserved = asked.find(({ serving }) => serving.length === 0);
-  if (unserved !== undefined) return { carried: 0, waits: unserved.index, split };
+  if (unserved !== undefined) return { carried: 0, waits: unserved.index };
   const pool = new PoolLoad(asked, counts);
   const isCarried = (rate: number): boolean => pool.isDoneAt(rate) && pool.waiting() === undefined;
   let [carried, over] = [0, pool.most];
@@ -63,9 +57,7 @@ export function typedCapacity(models: readonly TypedPoolModel[], counts: readonl
     else over = middle;
   }
   const waits = carried < over && pool.isDoneAt(over) ? pool.waiting()?.index : undefined;
-  pool.isDoneAt(carried);
-  for (const [i, { index }] of asked.entries()) split[index] = pool.partsOf(i);
-  return { carried, waits, split };
+  return { carried, waits };
 }
 
 function askedOf(models: readonly TypedPoolModel[], counts: readonly number[]): readonly AskedModel[] {

@@ -3,13 +3,7 @@
  * batch is formed for the accelerator that is granted, and those that can't meet the SLO are not (docs/algorithms.md,
  * A3 and A4).
  */
-import {
-  type OfferedType,
-  type TypedCapacity,
-  type TypedPoolModel,
-  servingTypes,
-  typedCapacity,
-} from "@tutti/planning";
+import { type OfferedType, type TypedPoolModel, servingTypes } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
 import type { FastestType, UnfitTypes } from "@tutti/scheduling";
 import { type GpuId, micros } from "@tutti/units";
@@ -115,31 +109,21 @@ export function inPools(create: SimClusterFactory): SimClusterFactory {
       firstGpu += gpus;
       return create({ ...rest, models, gpus, listener });
     });
-    return new SteppedClusters(pools, dealtBy(splitOverPools(...pooled(types, options, 1))));
+    return new SteppedClusters(pools, dealtBy(splitOverPools(...pooled(types, options))));
   };
 }
 
-/** Rate that unlike accelerators are expected to carry. @param dispersion - of the arrivals */
-export function expectedOfTypes(
-  types: readonly AcceleratorType[],
-  options: TypedOptions,
-  dispersion = 1,
-): TypedCapacity {
-  return typedCapacity(...pooled(types, options, dispersion));
-}
-
-/** The arguments of estimates: models with their latencies on the types that serve them, and how many there are. */
+/** Models with their latencies on the types that serve them, and how many of each type there are; Poisson arrivals. */
 function pooled(
   types: readonly AcceleratorType[],
   options: TypedOptions,
-  dispersion: number,
 ): [models: readonly TypedPoolModel[], counts: readonly number[]] {
   const { models, shares, network } = options;
   const { unfit } = typedModels(options, types);
   const pool = models.map((model, i) => {
     const isUnfit = (type: number): boolean => unfit[i]!.some((one) => one.type === type);
     const profiles = profilesOn(types, model, options).map((profile, type) => (isUnfit(type) ? undefined : profile));
-    return { share: shares?.[i] ?? model.share, slo: model.slo - delayOf(network), dispersion, profiles };
+    return { share: shares?.[i] ?? model.share, slo: model.slo - delayOf(network), dispersion: 1, profiles };
   });
   return [pool, types.map(({ gpus }) => gpus)];
 }
