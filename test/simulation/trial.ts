@@ -109,6 +109,9 @@ class Trial {
     this.#recovery = micros(this.#cluster.now - stoppedAt);
     if (!this.#awaitReturns() || !this.#serveAll()) return;
     if (!this.#advance(micros(Math.max(20_000, stoppedAt + this.#settledUs - this.#cluster.now)))) return;
+    // A process that stood still when its peer died begins to miss it when it goes on.
+    const limit = after(this.#cluster.now, this.#plan.timeouts.actor.peerTimeout);
+    while (this.#pending() !== undefined && this.#cluster.now < limit) if (!this.#advance(millis(10))) return;
     this.#checkRest();
   }
 
@@ -221,17 +224,23 @@ class Trial {
     }
   }
 
-  /** T7, and T9 of a calm plan: nothing is pending when all is answered. */
-  #checkRest(): void {
+  /** Says which actor still waits for something; undefined: none does. */
+  #pending(): string | undefined {
     const ingresses = [...this.#cluster.running.keys()].filter((slot) => slot.startsWith("ingress")).length;
+    // An ingress sends warm-up requests to a model that moved, one at a time: they need not be over.
+    const own = this.#plan.models.length * ingresses;
     for (const { incarnation } of this.#cluster.running.values()) {
       const { held = 0, outstanding = 0 } = incarnation.figures?.() ?? {};
-      // An ingress sends warm-up requests to a model that moved, one at a time: they need not be over.
-      const own = this.#plan.models.length * ingresses;
-      if (held > own) this.#checkers.fail("T7", `${incarnation.name} holds ${held} requests when all are answered`);
-      if (outstanding > own)
-        this.#checkers.fail("T7", `${incarnation.name} waits for ${outstanding} batches when all are done`);
+      if (held > own) return `${incarnation.name} holds ${held} requests when all are answered`;
+      if (outstanding > own) return `${incarnation.name} waits for ${outstanding} batches when all are done`;
     }
+    return undefined;
+  }
+
+  /** T7, and T9 of a calm plan: nothing is pending when all is answered. */
+  #checkRest(): void {
+    const pending = this.#pending();
+    if (pending !== undefined) this.#checkers.fail("T7", pending);
     if (this.#plan.struck) return this.#checkStruck();
     if (!this.#plan.calm) return;
     const bad = this.#cluster.asked.filter(({ at, outcomes }) => at >= this.#loadedAt && outcomes[0]?.status !== "ok");
