@@ -52,7 +52,9 @@ async function main(): Promise<void> {
   ratios.sort((a, b) => a - b);
   const mean = Math.exp(ratios.reduce((sum, one) => sum + Math.log(one), 0) / ratios.length);
   const of = `of ${ratios.length} where 1 % is ${TELLING_LEAST} requests or more`;
-  row([`default ÷ whole, ${of}: worst ${ratios[0]!.toFixed(3)}, geometric mean ${mean.toFixed(3)}, best ${ratios.at(-1)!.toFixed(3)}`]); // prettier-ignore
+  row([
+    `default ÷ whole, ${of}: worst ${ratios[0]!.toFixed(3)}, geometric mean ${mean.toFixed(3)}, best ${ratios.at(-1)!.toFixed(3)}`,
+  ]);
 }
 
 function scenarioOf(seed: number): { mix: Scenario; types: readonly AcceleratorType[] } {

@@ -119,7 +119,11 @@ export class CapacityEstimate {
     const memoryMax = capacities[Math.min(clusters, capacities.length) - 1]!;
     const problem = { models, clusters, rateMax: Infinity, memoryMax };
     const { clusters: even } = placeModels(problem, { seed, proposals: PROPOSALS, enumerateMax: PROPOSALS });
-    const divisions = new Divisions(problem, gpus, (own, some) => this.#timesOf(own.map((i) => asked[i]!), some), this.cost); // prettier-ignore
+    const timesOf = (own: readonly number[], some: number): number | undefined => {
+      const models = own.map((i) => asked[i]!);
+      return this.#timesOf(models, some);
+    };
+    const divisions = new Divisions(problem, gpus, timesOf, this.cost);
     const all = asked.reduce((sum, { rate }) => sum + rate, 0);
     return { dividedRps: all * (divisions.best(even, seed).times ?? 0), undividedRps };
   }

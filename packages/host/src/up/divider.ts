@@ -174,7 +174,9 @@ export class Divider {
   /** Whether every served model is known on halves; the first report with one that isn't says so. */
   #isKnown(loads: readonly MeasuredLoad[]): boolean {
     const { types, say } = this.#options;
-    const missing = loads.filter(({ name }) => !types.every(({ known }) => known.models.has(name))).map(({ name }) => name); // prettier-ignore
+    const missing = loads
+      .filter(({ name }) => !types.every(({ known }) => known.models.has(name)))
+      .map(({ name }) => name);
     const unknown = missing.join(", ");
     if (unknown !== "" && unknown !== this.#unknown)
       say("division-unknown", `accelerators stay as they are: nothing is known of ${unknown} on halves`, { missing });

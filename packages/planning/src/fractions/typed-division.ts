@@ -82,7 +82,9 @@ export function divisionOfTypes(
   }
   const gain = types.some(({ isDivided }) => isDivided === true) ? REUNION_GAIN : TYPES_GAIN;
   if (halves.carried < gain * whole.carried) divided = undivided;
-  return { divided, whole, halves: divided.includes(true) ? halves : capacityOf(models, types, types.map(() => true)) }; // prettier-ignore
+  if (divided.includes(true)) return { divided, whole, halves };
+  const all = types.map(() => true);
+  return { divided, whole, halves: capacityOf(models, types, all) };
 }
 
 /**

@@ -265,7 +265,13 @@ const at = (gpu: GpuId, subCluster: string) => ({ gpu, subCluster });
 
 const state = fc.record({
   models: fc.array(
-    fc.record({ rate: fc.nat(60), size: fc.integer({ min: 1, max: 5 }), dynamic: fc.nat(4), home: fc.nat(3), next: fc.nat(5) }), // prettier-ignore
+    fc.record({
+      rate: fc.nat(60),
+      size: fc.integer({ min: 1, max: 5 }),
+      dynamic: fc.nat(4),
+      home: fc.nat(3),
+      next: fc.nat(5),
+    }),
     { minLength: 1, maxLength: 7 },
   ),
   executors: fc.array(fc.record({ memory: fc.integer({ min: 3, max: 14 }), home: fc.nat(2) }), {

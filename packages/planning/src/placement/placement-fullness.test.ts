@@ -61,7 +61,10 @@ const homes = ({ models }: Pick<PlacementPlan, "models">): string => models.map(
 
 test("where memory divides, models that spoil each other's runs part in two steps, and the report says why", () => {
   const [first, second] = plans(2, 3, () => [1, 1, 1, 1]);
-  expect(first!.modelMoves.map(({ number, isForced }) => [number, isForced])).toEqual([[1, false], [4, false]]); // prettier-ignore
+  expect(first!.modelMoves.map(({ number, isForced }) => [number, isForced])).toEqual([
+    [1, false],
+    [4, false],
+  ]);
   expect(first!.reasons[0]!.text).toMatch(/the fullest sub-cluster is full to 43 % then, as it is to 283 %/);
   expect(homes(second!)).toBe("b,main,b,main");
   expect(second!.loads.map(({ gpusIdeal }) => gpusIdeal)).toEqual([2, 3]);

@@ -38,7 +38,9 @@ export function typedModels(options: TypedOptions, types: readonly AcceleratorTy
     // As in production: the slowest for each batch, and the fastest for one request.
     const slowest = slowestOf(tables);
     const fastest = tables.reduce((least, table) => (isFaster(table, least) ? table : least));
-    const isAsFast = byType.map((table) => table.byBatchSize.every((time, b) => b === 0 || time <= fastest.byBatchSize[b]!)); // prettier-ignore
+    const isAsFast = byType.map((table) =>
+      table.byBatchSize.every((time, b) => b === 0 || time <= fastest.byBatchSize[b]!),
+    );
     return { byType, serving, slowest, fastest, isAsFast, isAlike: serving.every((type) => isAsFast[type]) };
   });
   return {
