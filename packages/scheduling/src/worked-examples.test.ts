@@ -203,6 +203,7 @@ test.for([
       respond: zero,
       targets,
       keptHead: undefined,
+      reserve: { us: 0 },
       isOverloaded: false,
       skipped: 0,
     };

@@ -49,8 +49,8 @@ export function batcherFigures(
       respondUs: entry.core.respond,
       guardUs: entry.core.guard,
       // How much earlier batches start because of late answers, and the number of late answers to timely grants.
-      marginUs: entry.core.margin.us,
-      lateAnswers: entry.core.margin.late,
+      marginUs: entry.core.reserve.us,
+      lateAnswers: entry.core.reserve.late,
       // Scarcity of accelerators: 0, dispatch is eager; 1,000, batches wait in full.
       scarcityPerMille: Math.round(1_000 * scarcityOf(entry.core)),
       ctrlMeasuredUs: entry.pullCost.ctrl(at),

@@ -75,6 +75,7 @@ test("GetBatch drops and takes what the printed algorithm does, on any rising pr
             respond: zero,
             targets,
             keptHead: undefined,
+            reserve: { us: 0 },
             isOverloaded: false,
             skipped: 0,
           },
@@ -121,7 +122,15 @@ const overloadedQueue = (sorted: readonly number[], profile: LatencyTable) => {
   const zero = 0 as Micros;
   const targets = new BatchTargets(4, { profile, ctrl: zero, perItem: zero, respond: zero });
   const { byBatchSize: latencies, batchSizeMax } = profile;
-  const options = { latencies, batchSizeMax, perItem: zero, respond: zero, targets, keptHead: undefined };
+  const options = {
+    latencies,
+    batchSizeMax,
+    perItem: zero,
+    respond: zero,
+    targets,
+    keptHead: undefined,
+    reserve: { us: 0 },
+  };
   return { queue, ...options, isOverloaded: true, skipped: 0 };
 };
 
@@ -154,4 +163,17 @@ test("worked: of l(b) = 2b + 5 and deadlines 8, 10, 12, 12 two run, the head wai
   const refused: number[] = [];
   const calmly = { refuse: ({ deadline }: Request) => void refused.push(deadline) };
   expect([chooseBatch(calm, 0 as Instant, -Infinity as Instant, calmly), refused]).toEqual([2, [8, 10]]);
+});
+
+test("a batch keeps the reserve in hand, and a head that can't is served alone as long as it can be (RES-1)", () => {
+  const profile = LatencyTable.affine({ alpha: 2, beta: 5, batchSizeMax: 4 }); // 7, 9, 11, 13
+  const zero = 0 as Micros;
+  const targets = new BatchTargets(1, { profile, ctrl: zero, perItem: zero, respond: zero });
+  const choose = (deadline: number, us: number): number => {
+    const queue = overloadedQueue([deadline, deadline, deadline], profile);
+    const from = { ...queue, targets, isOverloaded: false, reserve: { us } };
+    return chooseBatch(from, 0 as Instant, -Infinity as Instant, { refuse: () => undefined });
+  };
+  expect([choose(11, 0), choose(11, 2), choose(11, 4)]).toEqual([3, 2, 1]);
+  expect([choose(7, 5), choose(8, 5), choose(6, 5)]).toEqual([1, 1, 0]);
 });

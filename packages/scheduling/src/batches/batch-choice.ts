@@ -25,6 +25,8 @@ export interface Gathering {
   /** d_resp: time until the answer is with the publisher. */
   readonly respond: Micros;
   readonly targets: BatchTargets;
+  /** Time that a batch keeps in hand, where its head can then still run alone. */
+  readonly reserve: { readonly us: number };
   /** A head that is dropped only if it can't run even alone, and not for the sake of the target. */
   readonly keptHead: Request | undefined;
   /** Overload lasts: the batch is the one that serves most per time, and waiting heads are not dropped for it. */
@@ -56,7 +58,7 @@ export function chooseBatch(
     const waiting = queue.size;
     if (waiting === 0) return 0;
     const head = queue.head()!;
-    const deadline = head.deadline;
+    const deadline = aimed(from, base, gpuFree, head.deadline);
     const most = waiting < batchSizeMax ? waiting : batchSizeMax;
     const target = seeksRun || head === from.keptHead ? 1 : from.targets.forSlo(head.slo);
     const window = target < most ? target : most;
@@ -67,6 +69,17 @@ export function chooseBatch(
     queue.shift();
     refuse(from, head, base, gpuFree, window, out);
   }
+}
+
+/** When the batch of a head is to end: its deadline, less the reserve where it can then still run alone (RES-1). */
+export function aimed(
+  { latencies, perItem, reserve }: Pick<Gathering, "latencies" | "perItem" | "reserve">,
+  base: number,
+  gpuFree: number,
+  deadline: number,
+): number {
+  const due = deadline - reserve.us;
+  return reserve.us === 0 || finish(latencies, perItem, base, gpuFree, 1) <= due ? due : deadline;
 }
 
 /** When a batch of b would end. */

@@ -9,7 +9,7 @@ test("beyond so many SLOs with a target of their own, the class stands for its m
   const profile = LatencyTable.affine({ alpha: 1_000, beta: 5_000, batchSizeMax: 64 });
   const zero = 0 as Micros;
   const targets = new BatchTargets(0, { profile, ctrl: zero, perItem: zero, respond: zero });
-  targets.refresh(1_000_000 as Instant, 0.005, 1);
+  targets.refresh(1_000_000 as Instant, 0.005, 1, 0);
   const exact = targets.forSlo(30_000 as Micros);
   for (let i = 1; i < EXACT_MAX; i++) targets.forSlo((40_000 + i) as Micros);
   // 30,001 is rounded down to the least SLO of its class, whose target can't be larger.

@@ -32,6 +32,8 @@ export class BatchTargets {
   #rate = 0;
   /** Fraction of b* to aim at. */
   #share = 1;
+  /** Time that batches keep in hand. */
+  #reserve = 0;
   #refreshDue = -Infinity;
   /** The last answer, cached: most models have one SLO. */
   #slo = -1;
@@ -49,6 +51,7 @@ export class BatchTargets {
     const copy = new BatchTargets(this.fixed, inputs);
     copy.#rate = this.#rate;
     copy.#share = this.#share;
+    copy.#reserve = this.#reserve;
     return copy;
   }
 
@@ -57,9 +60,10 @@ export class BatchTargets {
     return this.fixed === 0 && now >= this.#refreshDue;
   }
   /** @param share - fraction of b* to aim at: the ideal batch is too greedy where arrivals vary */
-  refresh(now: Instant, rate: number, share: number): void {
+  refresh(now: Instant, rate: number, share: number, reserve: number): void {
     this.#rate = rate;
     this.#share = share;
+    this.#reserve = reserve;
     this.#refreshDue = now + REFRESH_EVERY;
     this.#forget();
   }
@@ -93,7 +97,8 @@ export class BatchTargets {
   }
   #compute(slo: Micros): number {
     const { profile, ctrl, perItem, respond } = this.#inputs;
-    const ideal = targetBatch({ profile, slo, rate: this.#rate, ctrl, perItem, respond });
+    const left = Math.max(0, slo - this.#reserve) as Micros;
+    const ideal = targetBatch({ profile, slo: left, rate: this.#rate, ctrl, perItem, respond });
     return this.#share === 1 ? ideal : Math.max(1, Math.round(this.#share * ideal));
   }
   #forget(): void {

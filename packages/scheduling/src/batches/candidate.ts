@@ -95,7 +95,7 @@ export function choose(
   model.frontrun =
     b === batchSizeMax
       ? ALWAYS
-      : ((aim - planned.byBatchSize[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
+      : ((aim - planned.byBatchSize[b + 1]! - model.perItem - model.guard - model.reserve.us) as Instant);
   if (model.laterSize === b) {
     model.isGrowable = true; // any arrival goes before it
     model.awaited = ALWAYS; // it uses what nobody else does
@@ -176,8 +176,8 @@ function refreshTargets(model: ModelThread): void {
     model.earlyPerRequest = model.adaptation.span / perMicro;
     model.mayWait = !rate.isKnown(now) || canWaitingPay(model.profile.beta, perMicro);
   }
-  targets.refresh(now, rate.perMicro(now), model.adaptation.target);
-  model.fastest?.targets.refresh(now, rate.perMicro(now), model.adaptation.target);
+  targets.refresh(now, rate.perMicro(now), model.adaptation.target, model.reserve.us);
+  model.fastest?.targets.refresh(now, rate.perMicro(now), model.adaptation.target, model.reserve.us);
 }
 
 /** Sends the candidate if it has another size, window or delay than the last. The passing of time is no change. */

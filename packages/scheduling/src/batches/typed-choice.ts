@@ -15,7 +15,7 @@ import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER } from "@tutti/units";
 import type { UnfitTypes } from "../rank-thread/accelerator-classes.ts";
 import type { BatchTargets } from "./batch-targets.ts";
-import { chooseBatch, finish, largest, longestRun } from "./batch-choice.ts";
+import { aimed, chooseBatch, finish, largest, longestRun } from "./batch-choice.ts";
 import type { ModelEffects, Request } from "../messages.ts";
 import type { ModelThread } from "../model-thread/model-thread-state.ts";
 
@@ -65,7 +65,7 @@ export function chooseTyped(
   model.skipped = first;
   if (first > 0) fastest.headAwaited = size === batchSizeMax ? ALWAYS : frontrun(model, queue.head()!, fast[size + 1]!);
   const waiting = queue.size - first;
-  const { deadline } = first === 0 ? queue.head()! : queue.at(first);
+  const deadline = aimed(model, base, gpuFree, (first === 0 ? queue.head()! : queue.at(first)).deadline);
   const own = largest(latencies, perItem, base, gpuFree, deadline, 1, Math.min(waiting, batchSizeMax));
   if (first === 0 || own === batchSizeMax) return own;
   return longestRun(model, base, gpuFree, own, Math.min(queue.size, batchSizeMax));
@@ -109,8 +109,8 @@ export function chooseLaterTyped(
   return largest(latencies, perItem, base, gpuFree, deadline, 1, Math.min(later.size, batchSizeMax));
 }
 
-const frontrun = ({ perItem, guard, margin }: ModelThread, { deadline }: Request, latency: number): Instant =>
-  (deadline - latency - perItem - guard - margin.us) as Instant;
+const frontrun = ({ perItem, guard, reserve }: ModelThread, { deadline }: Request, latency: number): Instant =>
+  (deadline - latency - perItem - guard - reserve.us) as Instant;
 
 /** Place of the first request that can wait for its window with `model.latencies`; −1: none. */
 function firstServed(model: ModelThread, base: number, gpuFree: number): number {
@@ -119,7 +119,7 @@ function firstServed(model: ModelThread, base: number, gpuFree: number): number 
   const fits = (request: Request, place: number): boolean => {
     const target = place === 0 && request === keptHead ? 1 : targets.forSlo(request.slo);
     const window = Math.min(target, size - place, batchSizeMax);
-    return finish(latencies, perItem, base, gpuFree, window) <= request.deadline;
+    return finish(latencies, perItem, base, gpuFree, window) <= aimed(model, base, gpuFree, request.deadline);
   };
   if (fits(queue.head()!, 0)) return 0;
   if (size < 2) return -1;

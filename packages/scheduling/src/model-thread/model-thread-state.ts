@@ -15,7 +15,7 @@ import { DynamicPart } from "../dynamic/length-choice.ts";
 import { InFlightBatches } from "./in-flight-batches.ts";
 import { keepLater } from "../batches/later-choice.ts";
 import { Lead } from "../adaptation/lead.ts";
-import { Margin } from "../adaptation/margin.ts";
+import { Reserve } from "../adaptation/reserve.ts";
 import type { Candidate, Request } from "../messages.ts";
 import type { Policy, Preference } from "../policy.ts";
 import { Scarcity } from "../adaptation/scarcity.ts";
@@ -86,7 +86,7 @@ export class ModelThread {
   readonly refusals: CountedRefusals;
   readonly scarcity = new Scarcity();
   readonly sole = new SoleAccelerator();
-  readonly margin = new Margin();
+  readonly reserve = new Reserve();
   readonly lead = new Lead();
   readonly accepted = new AcceptedGrants();
   readonly offered: Candidate;

@@ -229,7 +229,7 @@ export function batchFinished(
   end?: Instant,
 ): void {
   advance(model, at);
-  if (model.dynamic === undefined) noteLate(model, batchId, end);
+  if (model.dynamic === undefined) noteEnd(model, batchId, end);
   else if (run !== undefined) {
     const planned = model.inFlightBatches.find(batchId)?.expectedRun;
     if (planned !== undefined) model.dynamic.ran(planned, run);
@@ -239,12 +239,9 @@ export function batchFinished(
   if (model.inFlightBatches.release(batchId) && wasFull) update(model, out);
 }
 
-function noteLate({ margin, slo, inFlightBatches }: ModelThread, batchId: BatchId, end: Instant | undefined): void {
-  const requests = end === undefined ? undefined : inFlightBatches.find(batchId)?.requests;
-  if (requests === undefined) return;
-  let late = 0;
-  while (late < requests.length && requests[late]!.deadline < end!) late++; // in deadline order
-  if (late > 0 || margin.us > 0) margin.note(requests.length, late, slo);
+function noteEnd({ reserve, slo, inFlightBatches }: ModelThread, batchId: BatchId, end: Instant | undefined): void {
+  const batch = end === undefined ? undefined : inFlightBatches.find(batchId);
+  if (batch !== undefined) reserve.note(batch, end!, slo);
 }
 
 export function batchRefused(model: ModelThread, at: Instant, batchId: BatchId, out: ModelEffects): void {
@@ -355,6 +352,7 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     latest: model.latest,
     frontrun: model.frontrun,
     expectedRun,
+    reserve: model.reserve.us,
     askAt: NEVER,
     askings: 0,
   };
