@@ -135,7 +135,6 @@ export async function startActorsOnNats(
 
 const PROFILE = [[1, 8].map((batchSize) => ({ batchSize, latency: micros(2_000 + 500 * batchSize) }))];
 const PROFILING = {
-  quantile: 0.99,
   runs: 10,
   budget: millis(200),
   gpusMax: 4,

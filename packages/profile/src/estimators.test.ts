@@ -1,6 +1,6 @@
-import { type Instant, type Micros, Prng, micros, millis, seconds } from "@tutti/units";
+import { type Instant, Prng, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { ArrivalRate, DelayEstimator, LatencyObserver, LatencyTable, SlidingHistogram } from "./index.ts";
+import { ArrivalRate, DelayEstimator, SlidingHistogram } from "./index.ts";
 
 const EPOCH = 1_790_000_000_000_000;
 const at = (us: number) => (EPOCH + us) as Instant;
@@ -69,22 +69,6 @@ test("a delay is estimated by its quantile, between the floor and five medians, 
   expect(delay.capped(at(1.1e6))).toBe(true);
   expect(delay.value(at(40e6))).toBeLessThan(420); // nothing recent: the usual median
   expect(delay.capped(at(40e6))).toBe(false);
-});
-
-test("a latency observer plans with the seed until a size has run often enough, then with what was measured (O1, O2)", () => {
-  const seed = LatencyTable.affine({ alpha: 1000, beta: 5000, batchSizeMax: 8 });
-  const observer = new LatencyObserver({ seed, quantile: 0.99, window: seconds(10) });
-  for (let i = 0; i < 19; i++) observer.note(at(i), 4, millis(18));
-  expect(observer.planning(at(100))).toBe(seed);
-  observer.note(at(100), 4, millis(18));
-  observer.note(at(100), 9, millis(1)); // no such size
-  const slower = observer.planning(at(100));
-  expect([slower.latency(4), slower.latency(1), slower.latency(8)]).toEqual([millis(18), millis(12), millis(26)]);
-  expect(observer.planning(at(60e6))).toBe(seed);
-  for (let i = 0; i < 100; i++) observer.note(at(60e6), 4, millis(i < 50 ? 7 : 8));
-  expect(observer.planning(at(60e6)).latency(4)).toBe(millis(8));
-  expect(observer.planning(at(60e6)).latency(3)).toBe(millis(8)); // its seed: unmeasured sizes aren't assumed faster
-  expect(observer.mean(at(60e6)).latency(4)).toBe(7500 as Micros);
 });
 
 test("the dispersion of counts is 0 for even arrivals, 1 for Poisson ones, and high for bursts; a rate that steps is no burst", () => {

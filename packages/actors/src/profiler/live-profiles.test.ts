@@ -16,15 +16,15 @@ const status = { profiles: [points], means: [points], executorTypes: ["whole"] }
 const serving = (...types: string[]): Map<string, number> => new Map(types.map((type) => [type, 1]));
 const WHOLE = serving("whole");
 const alone = (run: Micros) => ({ type: "whole", bucket: 0, batchSize: 1, run });
-const live = (): LiveProfiles =>
-  new LiveProfiles(spec, status, { quantile: 0.99, window: seconds(10), newsShare: 0.05, overhead: millis(1) });
+const live = (): LiveProfiles => new LiveProfiles(spec, status, { window: seconds(10), overhead: millis(1) });
 
-test("slower runs are followed, by a fifth of the SLO at most, so that a model never refuses itself for good", () => {
+test("slower runs are followed, until l(1) takes 0.8 of what an SLO leaves: a model never refuses itself for good", () => {
   const profiles = live();
-  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), alone(millis(20)));
-  const planned = profiles.news(instant(1_100_000), WHOLE)?.profiles[0];
-  expect(planned?.map(({ latency }) => latency)).toEqual([millis(10), millis(11), millis(13)]);
-  expect(profiles.news(instant(1_200_000), WHOLE)).toBeUndefined();
+  for (let i = 0; i < 100; i++) profiles.note(instant(1_000_000 + i), alone(millis(15)));
+  expect(latencies(profiles.news(instant(1_100_000), WHOLE))).toEqual([15, 18, 24]);
+  for (let i = 0; i < 128; i++) profiles.note(instant(1_200_000 + i), alone(millis(40)));
+  expect(latencies(profiles.news(instant(1_300_000), WHOLE))?.[0]).toBe(19.2);
+  expect(profiles.news(instant(1_400_000), WHOLE)).toBeUndefined();
 });
 
 test("when nothing has run for long, plans go back to the seed", () => {
@@ -80,12 +80,7 @@ test("a profiler that starts anew goes on with what is stored of each type", () 
   const first = live();
   first.learn(measured("half", 2));
   const stored = first.news(instant(1_000_000), serving("half"))!;
-  const second = new LiveProfiles(spec, stored, {
-    quantile: 0.99,
-    window: seconds(10),
-    newsShare: 0.05,
-    overhead: millis(1),
-  });
+  const second = new LiveProfiles(spec, stored, { window: seconds(10), overhead: millis(1) });
   expect(second.wants("half", 0)).toBe(false);
   expect(latencies(second.news(instant(2_000_000), WHOLE))).toEqual([5, 6, 8]);
 });
@@ -116,7 +111,7 @@ test("runs count for their type alone, and a measurement of some buckets only fo
   const buckets = new LiveProfiles(
     two,
     { ...status, profiles: [points, points], means: [points, points] },
-    { quantile: 0.99, window: seconds(10), newsShare: 0.05, overhead: millis(1) },
+    { window: seconds(10), overhead: millis(1) },
   );
   expect(buckets.learn(measured("half", 2))).toBe(false);
   expect(buckets.learn({ ...measured("half", 2), bucket: 7 })).toBe(false);
@@ -155,7 +150,7 @@ test("given latencies are those of whole accelerators: parts that were there fir
   const profiles = new LiveProfiles(
     given,
     { ...status, executorTypes: ["emulated", "emulated-50"] },
-    { quantile: 0.99, window: seconds(10), newsShare: 0.05, overhead: millis(1) },
+    { window: seconds(10), overhead: millis(1) },
   );
   expect([profiles.wants("emulated", 0), profiles.wants("emulated-50", 0)]).toEqual([false, true]);
 });

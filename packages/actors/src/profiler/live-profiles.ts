@@ -12,8 +12,15 @@ import {
 import { type Instant, type Micros, micros } from "@tutti/units";
 import { batchSizesOf, offeredType, pointsOf } from "../runtime/profile-plan.ts";
 
-/** Largest share of the SLO that live runs may add to the seed's latency in plans. */
-const INFLATION_SHARE_MAX = 0.2;
+/**
+ * Largest share of the time that a request has for its run which live runs may make of l(1): a model whose every
+ * request is refused as infeasible has no more runs, and would stay so.
+ */
+const ALONE_SHARE_MAX = 0.8;
+
+/** A point that moved by less than this share, or this time in µs, is not published. */
+const NEWS_SHARE = 0.01;
+const NEWS_US = 20;
 
 /** Longest run that is believed, µs; a longer one could not be published. */
 const RUN_LONGEST = SLO_US_MAX;
@@ -21,10 +28,8 @@ const RUN_LONGEST = SLO_US_MAX;
 export interface LiveProfileOptions {
   /** Least time that a request needs besides its run. */
   readonly overhead: Micros;
-  readonly quantile: number;
+  /** After which time without runs the seed counts again. */
   readonly window: Micros;
-  /** A point that moved by less than this share is not published. */
-  readonly newsShare: number;
 }
 
 type TypeProfiles = NonNullable<ModelStatus["byType"]>[number];
@@ -97,10 +102,9 @@ export class LiveProfiles {
     if (all.some((one) => one === undefined)) return false;
     this.#measured.delete(type);
     this.#hasLearned = true;
-    const { quantile } = this.#options;
     this.#observe({
       type,
-      profiles: all.map((one) => pointsOf(one!, { quantile })),
+      profiles: all.map((one) => pointsOf(one!, "median")),
       means: all.map((one) => pointsOf(one!, "mean")),
     });
     return true;
@@ -137,7 +141,7 @@ export class LiveProfiles {
     );
     const counted = known.length > 0 ? known.filter((_, i) => fit[i]) : [...this.#byType.values()];
     const buckets = Array.from({ length: this.#bucketCount }, (_, bucket) => bucket);
-    const planned = new Map(counted.map((one) => [one, planningOf(one, at, this.#room)]));
+    const planned = new Map(counted.map((one) => [one, planningOf(one, at, this.#aloneMax)]));
     const profiles = buckets.map((bucket) => this.#slowest(counted, bucket, (one) => planned.get(one)![bucket]!));
     const types = this.#types(planned, serving);
     const { executorTypes } = this.#published;
@@ -149,10 +153,7 @@ export class LiveProfiles {
       String(types.executorTypes) !== String(this.#published.executorTypes) ||
       String(unfitIn(types)) !== String(unfitIn(this.#published));
     if (!this.#hasLearned && !hasMoved && !isOther) return undefined;
-    const means = buckets.map((bucket) =>
-      this.#slowest(counted, bucket, ({ observers }) => observers[bucket]!.mean(at)),
-    );
-    this.#published = { ...this.#published, profiles, means, ...types };
+    this.#published = { ...this.#published, profiles, means: profiles, ...types };
     this.#hasLearned = false;
     return this.#published;
   }
@@ -162,10 +163,10 @@ export class LiveProfiles {
   }
 
   #observe(given: TypeProfiles): void {
-    const { quantile, window } = this.#options;
+    const { window } = this.#options;
     const { batchSizeMax } = this.spec;
     const seeds = given.profiles.map((points) => LatencyTable.fromPoints(points, { batchSizeMax }));
-    const observers = seeds.map((seed) => new LatencyObserver({ seed, quantile, window }));
+    const observers = seeds.map((seed) => new LatencyObserver({ seed, window }));
     this.#byType.set(given.type, { given, seeds, observers });
   }
 
@@ -199,8 +200,8 @@ export class LiveProfiles {
     return offeredType(this.spec, profiles, 1, this.#options.overhead).tightness > 1;
   }
 
-  get #room(): number {
-    return Math.round(INFLATION_SHARE_MAX * this.spec.slo);
+  get #aloneMax(): number {
+    return ALONE_SHARE_MAX * Math.max(0, this.spec.slo - this.#options.overhead);
   }
 
   /** Whether a type that is told apart takes other times now than was published of it. */
@@ -226,7 +227,7 @@ export class LiveProfiles {
     const known = new Map(before.map(({ batchSize, latency }) => [batchSize, latency]));
     return points.some(({ batchSize, latency }) => {
       const old = known.get(batchSize);
-      return old === undefined || Math.abs(latency - old) > Math.max(20, old * this.#options.newsShare);
+      return old === undefined || Math.abs(latency - old) > Math.max(NEWS_US, NEWS_SHARE * old);
     });
   }
 }
@@ -237,16 +238,15 @@ interface Latencies {
 }
 
 /**
- * Latencies to plan with by bucket, bounded so that slow runs for a while don't make a servable model infeasible:
- * requests refused as infeasible would never be measured again.
- *
- * @param room - what runs may add to those of the seed
+ * Latencies to plan with by bucket. Where live runs make l(1) longer than `aloneMax`, and the seed doesn't, all sizes
+ * are as much shorter.
  */
-function planningOf({ seeds, observers }: Observed, at: Instant, room: number): Latencies[] {
+function planningOf({ seeds, observers }: Observed, at: Instant, aloneMax: number): Latencies[] {
   return observers.map((observer, bucket) => {
     const table = observer.planning(at);
-    const { batchSizeMax } = table;
-    return { batchSizeMax, latency: (b) => Math.min(table.latency(b), seeds[bucket]!.latency(b) + room) };
+    const alone = table.latency(1);
+    const most = Math.max(aloneMax, seeds[bucket]!.latency(1));
+    return alone <= most ? table : { ...table, latency: (b) => Math.ceil((table.latency(b) * most) / alone) };
   });
 }
 

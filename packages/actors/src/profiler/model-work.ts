@@ -124,15 +124,15 @@ export class ModelWork {
   }
 
   /** The status after a completed measurement. */
-  conclude(quantile: number, overhead: Micros): ModelStatus {
+  conclude(overhead: Micros): ModelStatus {
     const failure = this.#failure;
     if (failure !== undefined) return this.status("failed", `a trial run failed: ${failure}`);
-    const byType = this.#byType(quantile);
+    const byType = this.#byType();
     const unfit = this.#unfit(byType, overhead);
-    const of = (summary: { readonly quantile: number } | "mean"): ProfilePoints[] =>
+    const of = (summary: "median" | "mean"): ProfilePoints[] =>
       this.spec.buckets.map((_, bucket) => this.#points(bucket, summary, (type) => !unfit.includes(type)));
     return {
-      ...this.decide(of({ quantile }), of("mean"), overhead),
+      ...this.decide(of("median"), of("mean"), overhead),
       executorTypes: this.types.filter((type) => !unfit.includes(type)),
       ...(this.types.length > 1 && {
         byType: byType.map((one) => (unfit.includes(one.type) ? { ...one, unfit: true } : one)),
@@ -140,13 +140,13 @@ export class ModelWork {
     };
   }
   /** Profiles by type: where the executors that have the model are unlike, some types may not have been measured. */
-  #byType(quantile: number): NonNullable<ModelStatus["byType"]> {
+  #byType(): NonNullable<ModelStatus["byType"]> {
     const measured = [
       ...new Set(this.measurements.flatMap(({ result }) => (result === undefined ? [] : [result.type]))),
     ];
-    const of = (type: string, summary: { readonly quantile: number } | "mean"): ProfilePoints[] =>
+    const of = (type: string, summary: "median" | "mean"): ProfilePoints[] =>
       this.spec.buckets.map((_, bucket) => this.#points(bucket, summary, (one) => one === type));
-    return measured.map((type) => ({ type, profiles: of(type, { quantile }), means: of(type, "mean") }));
+    return measured.map((type) => ({ type, profiles: of(type, "median"), means: of(type, "mean") }));
   }
   /** The types that don't serve the model: it is then served by the others alone. */
   #unfit(byType: NonNullable<ModelStatus["byType"]>, overhead: Micros): readonly string[] {
@@ -170,11 +170,7 @@ export class ModelWork {
    * Points of l(b). If there are several executor types that count, it is the pointwise slowest, since any of them may
    * get the batch (docs/algorithms.md, 0).
    */
-  #points(
-    bucket: number,
-    summary: { readonly quantile: number } | "mean",
-    counts: (type: string) => boolean,
-  ): ProfilePoints {
+  #points(bucket: number, summary: "median" | "mean", counts: (type: string) => boolean): ProfilePoints {
     const byType = new Map<string, MeasuredSize[]>();
     for (const { bucket: measured, result } of this.measurements) {
       if (measured === bucket && result !== undefined && counts(result.type))

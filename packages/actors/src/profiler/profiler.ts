@@ -43,8 +43,6 @@ import { batchSizesOf } from "../runtime/profile-plan.ts";
 import { RunTimePublisher } from "./run-time-publisher.ts";
 
 export interface ProfilerConfig extends ActorConfig {
-  /** Quantile of l(b) for planning, so that a real model meets its deadlines while its neighbours are busy. */
-  readonly quantile: number;
   /** Runs measured per batch size, and the time after which fewer are enough. */
   readonly runs: number;
   readonly budget: Micros;
@@ -152,7 +150,7 @@ class Profiler implements Actor {
     const isPlausible = plausible(() => ports.clock.now()).finished;
     this.#runtime.onPlausible(BatchFinished, isPlausible, (finished) => this.#onFinished(finished));
     this.#timers = [
-      ports.clock.every(seconds(2), () => this.#refine()),
+      ports.clock.every(seconds(1), () => this.#refine()),
       ports.clock.every(millis(500), () => this.#advanceAll()),
     ];
     this.#placement.open(() =>
@@ -189,9 +187,7 @@ class Profiler implements Actor {
         this.#live.set(
           spec.number,
           new LiveProfiles(spec, status, {
-            quantile: this.#config.quantile,
             window: this.#config.window,
-            newsShare: 0.05,
             overhead: this.#config.overhead,
           }),
         );
@@ -307,7 +303,7 @@ class Profiler implements Actor {
     const failure = work.failureOf((executor) => this.#executors.includes(work.spec.number, executor));
     if (failure !== "") return this.#publish(work.status("failed", failure));
     if (executors.length === 0 || executors.some((executor) => !work.reports.has(executor))) return;
-    const { overhead, quantile, gpusMax } = this.#config;
+    const { overhead, gpusMax } = this.#config;
     if (work.spec.profile !== undefined)
       return this.#publish(work.decide(work.spec.profile, work.spec.profile, overhead));
     const now = this.#ports.clock.now();
@@ -325,7 +321,7 @@ class Profiler implements Actor {
     if (work.measurements.length === 0) return;
     if (work.missing.length === 0) {
       if (work.endTrial()) return this.#advance(work);
-      if (!work.planLateTypes(executors)) return this.#publish(work.conclude(quantile, overhead));
+      if (!work.planLateTypes(executors)) return this.#publish(work.conclude(overhead));
       delete work.askedAt;
     }
     if (work.askedAt !== undefined && now - work.askedAt < ASK_AGAIN) return;

@@ -1,6 +1,6 @@
 import type { ModelSpec, ProfilePoints } from "@tutti/protocol";
 import type { OfferedType } from "@tutti/planning/live";
-import { PLANNING_CAP, quantile } from "@tutti/profile";
+import { quantile } from "@tutti/profile";
 import { type Micros, formatDuration, micros } from "@tutti/units";
 
 /** 1, 2, 4, … up to the maximum batch, which is always measured itself. */
@@ -15,11 +15,8 @@ export interface MeasuredSize {
   readonly runs: readonly number[];
 }
 
-/** Points of l(b) from all samples of one executor type, at a quantile or as means; whole microseconds, rounded up. */
-export function pointsOf(
-  sizes: readonly MeasuredSize[],
-  summary: { readonly quantile: number } | "mean",
-): ProfilePoints {
+/** Points of l(b) from all samples of one executor type, their medians or means; whole microseconds, rounded up. */
+export function pointsOf(sizes: readonly MeasuredSize[], summary: "median" | "mean"): ProfilePoints {
   const bySize = new Map<number, number[]>();
   for (const { batchSize, runs } of sizes) bySize.set(batchSize, [...(bySize.get(batchSize) ?? []), ...runs]);
   return [...bySize]
@@ -29,16 +26,13 @@ export function pointsOf(
       const value =
         summary === "mean"
           ? runs.reduce((sum, run) => sum + run, 0) / runs.length
-          : planned(
+          : quantile(
               runs.toSorted((a, b) => a - b),
-              summary.quantile,
+              0.5,
             );
       return { batchSize, latency: micros(Math.max(1, Math.ceil(value))) };
     });
 }
-
-const planned = (ascending: readonly number[], q: number): number =>
-  Math.min(quantile(ascending, q), PLANNING_CAP * quantile(ascending, 0.5));
 
 /** How executors of one type are to a model, which may have buckets: the worst of them counts. */
 export function offeredType(

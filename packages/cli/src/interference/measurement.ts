@@ -5,7 +5,7 @@
  * pairs.
  */
 import { type Interference, type InterferenceSample, WHOLE, fitInterference, predictionError } from "@tutti/planning";
-import { PLANNING_CAP, quantile } from "@tutti/profile";
+import { quantile } from "@tutti/profile";
 import { Prng } from "@tutti/units";
 import { CommandError } from "@tutti/admin";
 import type { PartRun, PartsBench, Uses } from "./parts-bench.ts";
@@ -71,7 +71,7 @@ export async function measureInterference(bench: PartsBench, options: Measuremen
       for (const batchSize of batchSizes) {
         const runs = ascending(await bench.alone({ model, batchSize, size }, 0));
         if (size === WHOLE && batchSize === batchMax) wholes.set(model, quantile(runs, 0.5));
-        (latencyMs[size] ??= {})[batchSize] = Math.min(quantile(runs, 0.99), PLANNING_CAP * quantile(runs, 0.5));
+        (latencyMs[size] ??= {})[batchSize] = quantile(runs, 0.5);
         progress(`${name} alone on ${size} %`);
       }
     }

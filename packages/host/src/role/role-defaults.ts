@@ -40,7 +40,6 @@ export const PING_EVERY = millis(5);
 export const WARM_UP_EVERY = seconds(10);
 
 export const PROFILING = {
-  quantile: 0.99,
   runs: 100,
   budget: millis(200),
   gpusMax: 4,

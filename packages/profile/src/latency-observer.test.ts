@@ -1,0 +1,93 @@
+import { type Instant, type Micros, Prng, millis, seconds } from "@tutti/units";
+import { expect, test } from "vitest";
+import { LatencyObserver, LatencyTable } from "./index.ts";
+
+const BEGIN = 1_790_000_000_000_000;
+const at = (us: number) => (BEGIN + us) as Instant;
+/** Table 2's ResNet50. */
+const TRUE = LatencyTable.affine({ alpha: 1_053, beta: 5_072, batchSizeMax: 16 });
+const seedOf = (factor: number) =>
+  LatencyTable.affine({ alpha: factor * 1_053, beta: factor * 5_072, batchSizeMax: 16 });
+
+/** Runs of sizes 6 to 10 in turn, at so many a second. @returns the time of the last */
+function run(
+  observer: LatencyObserver,
+  { from, count, perSecond }: { from: number; count: number; perSecond: number },
+  factor: (i: number) => number,
+): number {
+  let us = from;
+  for (let i = 0; i < count; i++) {
+    const batchSize = 6 + (i % 5);
+    us = from + Math.round((1e6 * i) / perSecond);
+    observer.note(at(us), batchSize, Math.round(factor(i) * TRUE.latency(batchSize)) as Micros);
+  }
+  return us;
+}
+const largestError = (table: LatencyTable, truth = TRUE): number =>
+  Math.max(...truth.toPoints().map(({ batchSize, latency }) => Math.abs(table.latency(batchSize) / latency - 1)));
+const observerOf = (seed: LatencyTable) => new LatencyObserver({ seed, window: seconds(30) });
+
+test("a profile that is right is believed: runs with rare long ones, as beside busy neighbours, move nothing (O1, O2)", () => {
+  const prng = new Prng(3);
+  const observer = observerOf(TRUE);
+  let us = 0;
+  for (let look = 0; look < 60; look++) {
+    const noisy = () => (prng.nextFloat() < 0.3 ? 1 + 2 * prng.nextFloat() : 1);
+    us = run(observer, { from: us + 1, count: 100, perSecond: 100 }, noisy);
+    expect(largestError(observer.planning(at(us)))).toBeLessThan(0.001);
+  }
+});
+
+test("after 200 runs l(b) is within 2 % of the truth at every size, from a seed that is wrong by half (O2, O3)", () => {
+  for (const wrong of [0.5, 0.67, 1.5, 2]) {
+    const prng = new Prng(5);
+    const observer = observerOf(seedOf(wrong));
+    const us = run(observer, { from: 0, count: 200, perSecond: 100 }, () => 1 + 0.01 * prng.nextNormal());
+    expect(largestError(observer.planning(at(us)))).toBeLessThan(0.02);
+  }
+});
+
+test.each([
+  ["slower", 1.5],
+  ["faster", 0.6],
+])("an accelerator that becomes %s is followed within 5 s, and back again", (_, factor) => {
+  const observer = observerOf(TRUE);
+  let us = run(observer, { from: 0, count: 1_000, perSecond: 100 }, () => 1);
+  for (const speed of [factor, 1]) {
+    const began = us;
+    let followedAt = Infinity;
+    for (let second = 0; second < 6; second++) {
+      us = run(observer, { from: us + 1, count: 100, perSecond: 100 }, () => speed);
+      const truth = LatencyTable.affine({ alpha: speed * 1_053, beta: speed * 5_072, batchSizeMax: 16 });
+      if (largestError(observer.planning(at(us)), truth) < 0.02) followedAt = Math.min(followedAt, us);
+    }
+    expect(followedAt - began).toBeLessThan(5e6);
+  }
+});
+
+test("a size that runs slower than the others has its own latency, and keeps it while it doesn't run", () => {
+  const observer = observerOf(TRUE);
+  const us = run(observer, { from: 0, count: 400, perSecond: 100 }, (i) => (i % 5 === 4 ? 1.3 : 1));
+  const slow = Math.ceil(1.3 * TRUE.latency(10));
+  expect(observer.planning(at(us)).latency(10)).toBe(slow);
+  let later = us;
+  for (let i = 0; i < 1_000; i++) observer.note(at((later = us + 10_000 * i)), 6, TRUE.latency(6));
+  const table = observer.planning(at(later));
+  expect([table.latency(10), table.latency(6)]).toEqual([slow, TRUE.latency(6)]);
+});
+
+test("fewer than eight runs of a size, sizes that the seed lacks, and runs long ago say nothing (O4)", () => {
+  const observer = observerOf(TRUE);
+  for (let i = 0; i < 7; i++) observer.note(at(i), 4, millis(90));
+  for (let i = 0; i < 99; i++) observer.note(at(i), 17, millis(90));
+  expect(observer.planning(at(100))).toBe(TRUE);
+  observer.note(at(100), 4, millis(90));
+  expect(observer.planning(at(100)).latency(4)).toBe(millis(90));
+  expect(observer.planning(at(31e6))).toBe(TRUE);
+});
+
+test("the spread of recent runs is told by their quantiles", () => {
+  const observer = observerOf(TRUE);
+  for (let i = 1; i <= 100; i++) observer.note(at(i), 4, (100 * i) as Micros);
+  expect(observer.spread(at(100))).toEqual([{ batchSize: 4, p10: 1_000, p50: 5_000, p90: 9_000 }]);
+});
