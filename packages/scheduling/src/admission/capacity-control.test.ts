@@ -1,244 +1,124 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CapacityControl } from "./capacity-control.ts";
+import { CapacityControl, type Period } from "./capacity-control.ts";
 
+/** Requests a period that eight accelerators serve in target batches: 250 µs of one for each. */
+const CAPACITY = 1_600;
 const LENGTH = 50_000;
-const period = (dispatched: number, dropped: number, idle = 0) => ({
-  ...{ length: LENGTH, offered: dispatched + dropped, dispatched, dropped, droppedAtOnce: 0 },
-  ...{ idle, idleTime: 0, runTime: 0, ranTime: 0 },
+const BUSY: Period = {
+  ...{ length: LENGTH, offered: CAPACITY, dispatched: CAPACITY, run: 8 * LENGTH, idle: 0, work: 8 * LENGTH },
+  ...{ dropped: 0, droppedAtOnce: 0 },
+};
+/** A period of eight busy accelerators in which so many were dispatched, in batches as small as these make them. */
+const small = (dispatched: number, more: Partial<Period> = {}): Period => ({
+  ...{ ...BUSY, offered: dispatched, dispatched, work: (8 * LENGTH * dispatched) / CAPACITY },
+  ...more,
 });
-const end = (control: CapacityControl, dispatched: number, dropped: number): void =>
-  void control.end(period(dispatched, dropped), () => ({ dispatched, dropped }));
-
-test("a thread that never had anything served takes no outage for its capacity (CC6)", () => {
-  const control = new CapacityControl();
-  for (let i = 0; i < 40; i++) end(control, 0, 20);
-  expect([control.state, control.rate]).toEqual(["normal", Infinity]);
-  // An executor is there and serves half of the arrivals: now there is a loss to steer by.
-  for (let i = 0; i < 40; i++) end(control, 10, 10);
-  expect(control.state).toBe("overloaded");
-  expect(control.rate * LENGTH).toBeGreaterThan(9);
+const IDLE: Period = { ...BUSY, offered: 10, dispatched: 10, run: 2_500, idle: 100_000, work: 2_500 };
+const NOTHING: Period = { ...BUSY, offered: 0, dispatched: 0, run: 0, idle: 0, work: 0 };
+const flood = (dropped: number, more: Partial<Period> = {}): Period => ({
+  ...BUSY,
+  ...{ offered: 10 * CAPACITY, dropped },
+  ...more,
 });
 
-test.each([0, 1])(
-  "a slow model, of which a period brings one request or four, lets all of them in again after an outage (phase %i)",
-  (phase) => {
-    const control = new CapacityControl();
-    const arrivals = (i: number): number => ((i + phase) % 2 === 0 ? 1 : 4);
-    for (let i = 0; i < 40; i++) end(control, arrivals(i), 0);
-    for (let i = 0; i < 40; i++) end(control, 1, 2);
-    expect(control.state).toBe("overloaded");
-    let waiting = 0;
-    let gone = 0;
-    // From now on all admitted requests are served; the others are refused at admission, which is no loss.
-    for (let i = 0; i < 200 && control.state !== "normal"; i++) {
-      waiting += Math.min(arrivals(i), control.rate * LENGTH);
-      const dispatched = Math.floor(waiting);
-      waiting -= dispatched;
-      gone += dispatched;
-      const counted = { ...period(dispatched, 0), offered: arrivals(i) };
-      if (control.end(counted, () => ({ dispatched: gone, dropped: 0 })) === "new sample") gone = 0;
-    }
-    expect(control.state).toBe("normal");
-  },
-);
-
-/** Feeds a control as FairShares does: samples count the departures since the last one began. */
-function feeding(
-  control: CapacityControl,
-  offered: number,
-): (dispatched: number, dropped: number, idle?: number, idleTime?: number) => void {
-  let sample = { dispatched: 0, dropped: 0 };
-  return (dispatched, dropped, idle, idleTime = 0) => {
-    sample = { dispatched: sample.dispatched + dispatched, dropped: sample.dropped + dropped };
-    const begins = control.end(
-      { ...period(dispatched, dropped, idle), offered, idleTime, runTime: LENGTH },
-      () => sample,
-    );
-    if (begins === "new sample") sample = { dispatched: 0, dropped: 0 };
-  };
+function after(periods: readonly Period[], control = new CapacityControl()): CapacityControl {
+  for (const period of periods) control.end(period);
+  return control;
 }
+const times = (count: number, period: Period): Period[] => Array.from({ length: count }, () => period);
+const perPeriod = (rate: number): number => rate * LENGTH;
+const overloaded = (): CapacityControl => after([...times(20, BUSY), ...times(4, flood(9 * CAPACITY))]);
 
-/** 40 requests a period are served, ten times as many come, and the excess is refused at admission. */
-function flooded(): { control: CapacityControl; feed: ReturnType<typeof feeding> } {
-  const control = new CapacityControl();
-  for (let i = 0; i < 20; i++) end(control, 40, 0);
-  const feed = feeding(control, 400);
-  for (let i = 0; i < 4; i++) feed(40, 360);
-  for (let i = 0; i < 12; i++) feed(40, 1);
+test("the capacity is that of the accelerators at target batches, however few are served in small ones (CAP-1)", () => {
+  for (const dispatched of [100, 800, CAPACITY])
+    expect(perPeriod(after(times(20, small(dispatched))).capacity)).toBeCloseTo(CAPACITY, -1);
+});
+
+test("what is lost below the capacity is no overload, whatever its cause and however much it is (CAP-1)", () => {
+  const lost = small(200, { offered: 1_400, dropped: 1_200 });
+  expect(after([...times(20, small(700)), ...times(40, lost)]).state).toBe("normal");
+  const late = { ...lost, droppedAtOnce: 1_200 };
+  expect(after([...times(20, small(700)), ...times(40, late)]).state).toBe("normal");
+});
+
+test("a flood is overload by its first period, a little too much by the fourth in which a good part is lost", () => {
+  const control = after([...times(20, BUSY), flood(9 * CAPACITY)]);
   expect(control.state).toBe("overloaded");
-  return { control, feed };
-}
-
-test("a loss beside idle accelerators doesn't lower the rate, unless most comes to nothing: then whoever is late needs relief (CC5)", () => {
-  const control = new CapacityControl();
-  for (let i = 0; i < 20; i++) end(control, 40, 0);
-  const feed = feeding(control, 1_000);
-  for (let i = 0; i < 20; i++) feed(40, 20);
-  const found = control.rate;
-  for (let i = 0; i < 12; i++) feed(32, 8, 30);
-  const risen = control.rate;
-  expect(risen).toBeGreaterThan(1.5 * found);
-  for (let i = 0; i < 9; i++) feed(20, 20, 20);
-  expect(control.rate).toBeLessThan(0.7 * risen);
+  expect(perPeriod(control.rate)).toBeCloseTo(CAPACITY, -1);
+  const little = { ...BUSY, offered: 1.2 * CAPACITY, dropped: 0.2 * CAPACITY };
+  expect(after([...times(20, BUSY), ...times(3, little)]).state).toBe("normal");
+  expect(after([...times(20, BUSY), ...times(4, little)]).state).toBe("overloaded");
 });
 
-test.each([
-  { idleTime: 0, times: 1.25 },
-  { idleTime: 1, times: 1.7 },
-  { idleTime: 9, times: 2 },
-])(
-  "what may be let in beside idle accelerators follows from how long they had nothing to do: $idleTime (CC5)",
-  ({ idleTime, times }) => {
-    const { control, feed } = flooded();
-    const idle = (): void => feed(40, 0, 40, idleTime * LENGTH);
-    for (let i = 0; i < 6; i++) idle();
-    const before = control.rate;
-    for (let i = 0; i < 6 && control.rate === before; i++) idle();
-    expect(control.rate / before).toBeCloseTo(times, 6);
-  },
-);
-
-test("where the end of the capacity was found, accelerators that are idle for a moment change nothing: it rises in small steps (CC5)", () => {
-  const { control, feed } = flooded();
-  for (let i = 0; i < 3; i++) feed(40, 20);
-  for (let i = 0; i < 6; i++) feed(40, 0);
-  const before = control.rate;
-  for (let i = 0; i < 3; i++) feed(40, 0, 40, 0.03 * LENGTH);
-  expect(control.rate / before).toBeGreaterThan(1);
-  expect(control.rate / before).toBeLessThan(1.02);
+test("a burst that comes too late is no flood; it is overload if that goes on (CAP-4)", () => {
+  const late = flood(9 * CAPACITY, { droppedAtOnce: 9 * CAPACITY });
+  expect(after([...times(20, BUSY), late, BUSY]).state).toBe("normal");
+  expect(after([...times(20, BUSY), ...times(4, late)]).state).toBe("overloaded");
 });
 
-test("beside idle accelerators the rate doesn't double while anything is lost (CC5)", () => {
-  const { control, feed } = flooded();
-  for (let i = 0; i < 6; i++) feed(40, 0, 40, 9 * LENGTH);
-  const before = control.rate;
-  for (let i = 0; i < 3; i++) feed(40, 10, 40, 9 * LENGTH);
-  expect(control.rate / before).toBeCloseTo(1.25, 6);
+test("without any dispatch a capacity isn't known, and nothing is overload (CAP-2)", () => {
+  const lost: Period = { ...NOTHING, offered: 5_000, dropped: 5_000 };
+  const control = after(times(40, lost));
+  expect([control.state, control.capacity, control.rate]).toEqual(["normal", Infinity, Infinity]);
 });
 
-test("a loss beside idle accelerators is no overload, unless most comes to nothing (CC5)", () => {
-  const after = (dropped: number, idle: number): boolean => {
-    const control = new CapacityControl();
-    for (let i = 0; i < 20; i++) end(control, 40, 0);
-    for (let i = 0; i < 8; i++) control.end(period(40, dropped, idle), () => ({ dispatched: 40, dropped }));
-    return control.state !== "normal";
-  };
-  expect([after(8, 40), after(8, 20), after(30, 40)]).toEqual([false, true, true]);
+test("accelerators that nobody asks for are not forgotten, and those that have died are within a second (CAP-2)", () => {
+  const control = after([...times(20, BUSY), ...times(100, IDLE), ...times(20, NOTHING)]);
+  expect(perPeriod(control.capacity)).toBeCloseTo(CAPACITY, -1);
+  const half: Period = { ...BUSY, dispatched: CAPACITY / 2, run: 4 * LENGTH, work: 4 * LENGTH };
+  expect(perPeriod(after(times(20, half), control).capacity)).toBeCloseTo(CAPACITY / 2, -1);
 });
 
-test("while nobody grants, as in a takeover, what is lost is no overload; what is lost for longer is (CC7)", () => {
-  const isOverloadedAfter = (seconds: number, burst: number): boolean => {
-    const control = new CapacityControl();
-    for (let i = 0; i < 40; i++) end(control, 1, 0);
-    // The leader dies in the middle of a period; the first new grants go to accelerators that have waited.
-    control.end(period(burst / 4, (3 * burst) / 4, burst / 4), () => ({ dispatched: 0, dropped: 0 }));
-    for (let i = 0; i < 20 * seconds; i++) control.end(period(0, burst), () => ({ dispatched: 0, dropped: burst }));
-    if (control.state !== "normal") return true;
-    control.end(period(burst / 4, (3 * burst) / 4, burst / 4), () => ({ dispatched: 0, dropped: 0 }));
-    return control.state !== "normal";
-  };
-  expect([isOverloadedAfter(0, 40), isOverloadedAfter(0.1, 40), isOverloadedAfter(1.9, 40)]).toEqual([
-    false,
-    false,
-    false,
-  ]);
-  expect(isOverloadedAfter(2.5, 40)).toBe(true);
+test("a limit under which next to nothing is lost rises, by asking for more of shared accelerators; losses take that back (CAP-3)", () => {
+  const control = overloaded();
+  const begin = control.rate;
+  after(times(40, flood(0)), control);
+  expect(control.rate / begin).toBeGreaterThan(1.4);
+  after(times(80, flood(0.2 * CAPACITY)), control);
+  expect(control.rate / begin).toBeCloseTo(1, 2);
 });
 
-test("requests that all come too late are a sign of overload though nothing is dispatched (CC7)", () => {
-  const control = new CapacityControl();
-  for (let i = 0; i < 20; i++) end(control, 40, 0);
-  const late = { ...period(0, 40), droppedAtOnce: 40 };
-  for (let i = 0; i < 4; i++) control.end(late, () => ({ dispatched: 0, dropped: 40 }));
-  expect(control.state).toBe("overloaded");
+test("where most is lost and little served, less is let in, and as much as before once that ends (CAP-3)", () => {
+  const control = overloaded();
+  const few = { dispatched: 100, work: (8 * LENGTH * 100) / CAPACITY };
+  after(times(16, flood(9 * CAPACITY, { ...few, run: 25_000, idle: 300_000 })), control);
+  expect(perPeriod(control.rate)).toBeLessThan(CAPACITY / 3);
+  after(times(40, flood(0.02 * CAPACITY)), control);
+  expect(perPeriod(control.rate)).toBeGreaterThan(0.99 * CAPACITY);
 });
 
-test("a standstill in a flood, and what comes too late after it, change nothing of the capacity that was found (CC8)", () => {
-  const { control, feed } = flooded();
-  const found = control.rate;
-  for (let i = 0; i < 10; i++) end(control, 0, 0);
-  expect(control.rate).toBe(found);
-  feed(4, 2_000);
-  for (let i = 0; i < 8; i++) feed(40, 0);
-  expect(control.rate).toBeGreaterThanOrEqual(found);
+test("overload is over after a second in which everything could be admitted, also if nothing comes any more (CAP-4)", () => {
+  const calm = small(0.9 * CAPACITY);
+  expect(after(times(15, calm), overloaded()).state).toBe("overloaded");
+  expect(after(times(35, calm), overloaded()).state).toBe("normal");
+  const silent = after(times(5, NOTHING), after(times(10, flood(0)), overloaded()));
+  expect(silent.state).toBe("stalled");
+  expect(after(times(60, NOTHING), silent).state).toBe("normal");
 });
 
-test("overload is over after a second in which nothing comes, though at first that looked like a standstill (CC8)", () => {
-  const { control } = flooded();
-  for (let i = 0; i < 15; i++) end(control, 0, 0);
-  expect(control.state).toBe("stalled");
-  for (let i = 0; i < 10; i++) end(control, 0, 0);
-  expect(control.state).toBe("normal");
+test("a standstill in a flood changes nothing of the capacity that was found (CAP-4)", () => {
+  const control = after(times(10, flood(0)), overloaded());
+  const before = control.capacity;
+  after(times(20, NOTHING), control);
+  expect([control.state, control.capacity]).toEqual(["stalled", before]);
 });
 
-test("what comes in bursts, with a period of nothing between them, is no standstill: its capacity is found (CC8)", () => {
-  const control = new CapacityControl();
-  const CAPACITY = 100;
-  for (let i = 0; i < 20; i++) end(control, 10, 0);
-  for (let i = 0; i < 4; i++) end(control, 10, 150);
-  let sample = { dispatched: 0, dropped: 0 };
-  for (let i = 0; i < 200; i++) {
-    const offered = i % 2 === 0 ? 2 * CAPACITY : 0;
-    const letIn = Math.min(offered, 2 * LENGTH * control.rate);
-    const dispatched = Math.min(CAPACITY, letIn);
-    sample = { dispatched: sample.dispatched + dispatched, dropped: sample.dropped + letIn - dispatched };
-    const sampled = control.end({ ...period(dispatched, letIn - dispatched), offered }, () => sample);
-    if (sampled === "new sample") sample = { dispatched: 0, dropped: 0 };
-  }
-  expect(2 * LENGTH * control.rate).toBeGreaterThan(0.9 * CAPACITY);
-  expect(2 * LENGTH * control.rate).toBeLessThan(1.2 * CAPACITY);
-});
-
-test("a burst that comes too late is no flood; it is one if that goes on (CC8)", () => {
-  const control = new CapacityControl();
-  for (let i = 0; i < 20; i++) end(control, 40, 0);
-  const late = { ...period(10, 400), droppedAtOnce: 390 };
-  control.end(late, () => ({ dispatched: 10, dropped: 400 }));
-  expect(control.state).toBe("normal");
-  for (let i = 0; i < 3; i++) control.end(late, () => ({ dispatched: 10, dropped: 400 }));
-  expect(control.state).toBe("overloaded");
-});
-
-test("a flood is known by its first period, also after a pause, where accelerators are busy", () => {
-  const control = new CapacityControl();
-  for (let i = 0; i < 20; i++) end(control, 40, 0);
-  control.end(period(0, 40), () => ({ dispatched: 0, dropped: 40 }));
-  expect(control.state).toBe("normal");
-  control.end(period(40, 400, 10), () => ({ dispatched: 40, dropped: 400 }));
-  expect(control.state).toBe("overloaded");
-});
-
-test("accelerators that really ran for less than they stood idle are no overload, whatever is lost, and end one (CC9)", () => {
-  const lossy = { ...period(40, 60), runTime: 5 * LENGTH };
-  const unused = { ...lossy, idleTime: 0.6 * LENGTH, ranTime: 0.4 * LENGTH };
-  const busy = { ...lossy, idleTime: 0.4 * LENGTH, ranTime: 0.6 * LENGTH };
-  const control = new CapacityControl();
-  const feed = (one: typeof unused, times: number): void => {
-    for (let i = 0; i < times; i++) control.end(one, () => ({ dispatched: 40, dropped: 60 }));
-  };
-  for (let i = 0; i < 20; i++) end(control, 40, 0);
-  feed(unused, 20);
-  expect(control.state).toBe("normal");
-  feed(busy, 6);
-  expect(control.state).toBe("overloaded");
-  feed(unused, 3);
-  expect([control.state, control.rate]).toEqual(["normal", Infinity]);
-});
-
-test("a rate that nobody asks for falls to twice what is asked, but not below the best of the last seconds", () => {
-  const { control, feed } = flooded();
-  while (control.rate * LENGTH < 400) feed(40, 0, 40, 9 * LENGTH);
-  const few = feeding(control, 10);
-  for (let i = 0; i < 12; i++) few(10, 0);
-  expect(control.state).toBe("overloaded");
-  expect(control.rate * LENGTH).toBeLessThan(60);
-  expect(control.rate * LENGTH).toBeGreaterThan(35);
-});
-
-test("however long everything was lost, two requests a period may come, so that a capacity can be found (CC1)", () => {
-  const { control, feed } = flooded();
-  for (let i = 0; i < 5_000; i++) feed(0, 400);
-  expect(control.rate * LENGTH).toBeCloseTo(2, 6);
-  for (let i = 0; i < 100; i++) feed(Math.floor(Math.min(40, control.rate * LENGTH)), 0);
-  expect(control.rate * LENGTH).toBeGreaterThan(35);
+test("a limit is never below two requests a period, whatever was counted", () => {
+  const counts = fc.record({
+    offered: fc.nat(20_000),
+    dispatched: fc.nat(2_000),
+    run: fc.nat(8 * LENGTH),
+    idle: fc.nat(8 * LENGTH),
+    dropped: fc.nat(20_000),
+  });
+  fc.assert(
+    fc.property(fc.array(counts, { maxLength: 80 }), (all) => {
+      const control = overloaded();
+      for (const one of all) {
+        control.end({ ...one, length: LENGTH, work: one.run, droppedAtOnce: 0 });
+        expect(perPeriod(control.rate)).toBeGreaterThanOrEqual(2 - 1e-9);
+      }
+    }),
+  );
 });

@@ -27,15 +27,10 @@ export interface ClassAccount {
   readonly priority: number;
   /** True if anybody but the system itself has sent requests of it. */
   asks: boolean;
-  /** Counts of this period. */
+  /** In this period. */
   arrivals: number;
-  dispatched: number;
-  dropped: number;
   /** Demand, requests a period, faded. */
   demand: number;
-  /** Dispatched and dropped requests of this sample. */
-  gone: number;
-  lost: number;
   /** Rate that is admitted, requests per µs; Infinity: all. */
   rate: number;
   keep: number;

@@ -12,6 +12,9 @@ const flooding = (app: number, rate: number, from: number): Sender => ({
   rate: (at) => (at < from ? rate : 20 * GOODPUT),
 });
 
+/** What a dispatch tells: each takes a millisecond of the one accelerator. */
+const BUSY = { idleFor: 0, run: 1_000, work: 1_000 };
+
 test("one application is served exactly as without shares, however many requests it sends (SHARE-1)", () => {
   const alone = new Flood({ senders: [steady(1, 10 * GOODPUT)], seconds: 1 });
   const outcomes = (flood: Flood): string => flood.sent.map(({ outcome, endedAt }) => `${outcome}@${endedAt}`).join();
@@ -32,7 +35,7 @@ test("requests of the system's own that are lost, for want of any accelerator, l
     const shares = new FairShares({}, millis(100));
     for (let ms = 0; ms < 1_000; ms++) {
       shares.admit(at(ms), { app: 1 });
-      shares.dispatched([{ app: 1 }]);
+      shares.dispatched([{ app: 1 }], BUSY);
       shares.admit(at(ms), request);
       shares.dropped(at(ms), request);
     }
@@ -51,38 +54,31 @@ test("what accelerators had to do before and after is told of each period alone,
   for (let ms = 0; ms < 1_000; ms += 10) {
     shares.admit(at(ms), { app: 1 });
     shares.dropped(at(ms), { app: 1 });
-    if (ms % 100 === 0) shares.dispatched([{ app: 1 }], 1e9, 7);
+    if (ms % 100 === 0) shares.dispatched([{ app: 1 }], { idleFor: 1e9, run: 7, work: 5 });
   }
-  const told = ended.mock.calls.map(([{ idleTime, runTime }]) => [idleTime, runTime]);
-  expect(told.length).toBeGreaterThan(10);
-  for (const one of told)
-    expect([
-      [0, 0],
-      [50_000, 7],
-    ]).toContainEqual(one);
-  expect(told.filter(([idleTime]) => idleTime === 50_000).length).toBeGreaterThan(4);
-  expect(told.filter(([idleTime, runTime]) => idleTime === 0 && runTime === 0).length).toBeGreaterThan(4);
+  const told = ended.mock.calls.map(([{ idle, run, work }]) => `${idle} ${run} ${work}`);
+  expect(new Set(told)).toEqual(new Set(["0 0 0", "50000 7 5"]));
+  expect(told.filter((one) => one === "0 0 0").length).toBeGreaterThan(4);
 });
 
-test("beside requests of the system's own, one application is alone while accelerators stand idle; while they don't, its share is kept here", () => {
-  const refusedOf = (areIdle: boolean): { own: number; app: number } => {
+test("beside requests of the system's own one application keeps its share, and while accelerators stand idle nobody is refused", () => {
+  const refusedOf = (idleFor: number): { own: number; app: number } => {
     const shares = new FairShares({}, millis(100));
     const refused = { own: 0, app: 0 };
     for (let ms = 0; ms < 2_000; ms++) {
       const at = millis(1_000 + ms) as unknown as Instant;
-      // It takes three samples to know that accelerators are idle.
       if (ms === 1_000) refused.own = refused.app = 0;
       if (!shares.admit(at, { app: 9, isOwn: true })) refused.own++;
       if (!shares.admit(at, { app: 1 })) refused.app++;
-      else if (ms % 3 === 0) shares.dispatched([{ app: 1 }], areIdle ? 1_000 : 0);
+      else if (ms % 3 === 0) shares.dispatched([{ app: 1 }], { idleFor, run: 3_000, work: 3_000 });
       else shares.dropped(at, { app: 1 });
     }
     return refused;
   };
-  const idle = refusedOf(true);
-  expect(idle.own).toBe(1_000);
-  expect(idle.app).toBe(0);
-  expect(refusedOf(false).app).toBeGreaterThan(300);
+  expect(refusedOf(9_000)).toEqual({ own: 0, app: 0 });
+  const busy = refusedOf(0);
+  expect(busy.own).toBe(1_000);
+  expect(busy.app).toBeGreaterThan(300);
 });
 
 test("a priority that was silent when the overload of its own application began is limited like any other (SHARE-3)", () => {
@@ -92,7 +88,7 @@ test("a priority that was silent when the overload of its own application began 
     const request = { app: 1, priority };
     if (!shares.admit(at, request)) return;
     admitted[priority === 0 ? 0 : 1]!++;
-    if (isServed) shares.dispatched([request]);
+    if (isServed) shares.dispatched([request], BUSY);
     else shares.dropped(at, request);
   };
   const instantAt = (ms: number): Instant => millis(1_000 + ms) as unknown as Instant;
@@ -160,7 +156,7 @@ test("what a flood sends before anything is lost of it isn't its usual rate, in 
       const isLost = ms >= begin + 200; // until then, all of it waits
       const ask = (app: number, isServed: boolean): void => {
         if (!shares.admit(at, { app })) return;
-        if (isServed) shares.dispatched([{ app }]);
+        if (isServed) shares.dispatched([{ app }], BUSY);
         else if (isLost) shares.dropped(at, { app });
       };
       for (let i = 0; ms >= begin && i < 9; i++) ask(1, i === 0 && ms % 8 > 0);
@@ -220,7 +216,7 @@ test("ingresses let in twice the share of an application that is alone, and the 
       for (const app of apps)
         for (let i = 0; i < 8; i++) {
           if (!shares.admit(at, { app })) continue;
-          if (i === 0) shares.dispatched([{ app }]);
+          if (i === 0) shares.dispatched([{ app }], BUSY);
           else shares.dropped(at, { app });
         }
     }
@@ -250,7 +246,7 @@ test("at its bound of classes, newcomers share one account and everything goes o
     for (let app = 0; app < 3 * CLASSES_MAX; app++) {
       at = (at + 10) as Instant;
       if (!shares.admit(at, { app })) refused.add(app);
-      else if (app % 8 === 0) shares.dispatched([{ app }]);
+      else if (app % 8 === 0) shares.dispatched([{ app }], BUSY);
       else shares.dropped(at, { app });
     }
     at = (at + 50_000) as Instant;

@@ -7,15 +7,13 @@
  *   SHARE-2. While overloaded, an application has the rate min(demand, level · weight), weighted max-min. So none gets
  *            less because another sends more.
  *   SHARE-3. A priority takes only from lower ones of its own application, and leaves them the floor.
- *   SHARE-4. A request that could not have been served when it came counts neither as demand nor as a loss. The losses
- *            that steer are those of the classes that lose least. Others may ask for the impossible (deadlines too
- *            short for a busy system), at no cost to anybody.
+ *   SHARE-4. A request that could not have been served when it came counts neither as demand nor as a loss.
  *   SHARE-5. At most CLASSES_MAX (application, priority) pairs are told apart; any beyond them share one account.
  *
  * O(1) for a request, and O(k log k) a period for k classes.
  */
 import type { Instant, Micros } from "@tutti/units";
-import { CapacityControl, type Departures } from "./capacity-control.ts";
+import { CapacityControl, type Period } from "./capacity-control.ts";
 import { type AppAccount, type ClassAccount, spend } from "./class-account.ts";
 import { type ShareRules, dealShares } from "./deal-shares.ts";
 import { SustainedLoss } from "./sustained-loss.ts";
@@ -49,8 +47,6 @@ const NO_KEY = -1_000_000;
 const ALONE = 2;
 /** Smoothing of a demand from period to period. */
 const FADE = 0.5;
-/** Fraction of departures whose losses steer: those of the classes that lose least (SHARE-4). */
-const STEERING = 1 / 4;
 
 interface Classed {
   readonly app: number;
@@ -60,6 +56,15 @@ interface Classed {
    * calm only.
    */
   readonly isOwn?: boolean;
+}
+
+/** What a batch takes, µs. */
+interface Dispatched {
+  /** Time for which its accelerator had been idle; 0: no longer than a hop takes. */
+  readonly idleFor: number;
+  readonly run: number;
+  /** Time that its requests take in a target batch. */
+  readonly work: number;
 }
 
 export class FairShares {
@@ -80,10 +85,9 @@ export class FairShares {
   #length: number;
   #periodEnd = -Infinity;
   #dispatched = 0;
+  #run = 0;
   #idle = 0;
-  #idleTime = 0;
-  #runTime = 0;
-  #ranTime = 0;
+  #work = 0;
   #dropped = 0;
   #droppedAtOnce = 0;
   #isShed = false;
@@ -149,22 +153,12 @@ export class FairShares {
     this.#isShed = true;
   }
 
-  /**
-   * @param idleFor - time for which the accelerator had been idle, µs; 0: no longer than a hop takes
-   * @param run - time for which it has work now, µs
-   */
-  dispatched(requests: readonly Classed[], idleFor = 0, run = 0): void {
+  /** Counts a batch. */
+  dispatched(requests: readonly Classed[], { idleFor, run, work }: Dispatched): void {
     this.#dispatched += requests.length;
-    if (idleFor > 0) this.#idle += requests.length;
-    this.#idleTime += Math.min(idleFor, this.#period);
-    this.#runTime += run;
-    if (!this.isOverloaded) return;
-    for (const request of requests) if (request.isOwn !== true) this.#of(request).dispatched++;
-  }
-
-  /** Counts the time that an ended batch really took its accelerator. */
-  ran(run: number): void {
-    this.#ranTime += run;
+    this.#run += run;
+    this.#idle += Math.min(idleFor, this.#period);
+    this.#work += work;
   }
 
   /**
@@ -178,7 +172,6 @@ export class FairShares {
     if (!this.isOverloaded && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
     this.#dropped++;
     if (atOnce) this.#droppedAtOnce++;
-    if (this.isOverloaded) this.#of(request).dropped++;
   }
 
   advance(at: Instant): void {
@@ -196,13 +189,11 @@ export class FairShares {
 
   /**
    * True if one class has nobody to share with, so that A2 alone decides (SHARE-1). If the system's own requests are
-   * the only others, the class keeps its share while accelerators are the bottleneck: a flood is then refused on
-   * arrival. Once they have been idle, the share no longer holds, so that losses of another cause don't lower the
-   * capacity. (Under overload none of the system's own requests are admitted, so no application has to share with
-   * them.)
+   * the only others, the class keeps its share: a flood is then refused on arrival. (Under overload none of the
+   * system's own requests are admitted, so no application has to share with them.)
    */
   get #isAlone(): boolean {
-    return this.#asking < 2 && (this.#accounts.length < 2 || this.control.haveStoodIdle);
+    return this.#asking < 2 && this.#accounts.length < 2;
   }
 
   /** Notes that anybody but the system sends requests of this class. */
@@ -230,12 +221,8 @@ export class FairShares {
       this.#apps.set(app, (owner = { app, usual: 0, calm: 0, unsure: undefined, classes: [] }));
       this.#owners.push(owner);
     }
-    const counts = { arrivals: 0, dispatched: 0, dropped: 0, demand: 0, gone: 0, lost: 0 };
     const account = {
-      owner,
-      priority,
-      asks: false,
-      ...counts,
+      ...{ owner, priority, asks: false, arrivals: 0, demand: 0 },
       rate: Infinity,
       keep: 1,
       tokens: 0,
@@ -263,12 +250,12 @@ export class FairShares {
    */
   #cutShort(at: Instant): void {
     this.#length = Math.max(this.#period, this.#length - Math.max(0, this.#periodEnd - at));
+    this.control.calm(this.#counts(), this.#length / this.#period);
     for (const account of this.#accounts) {
       account.demand = (account.arrivals * this.#period) / this.#length;
       account.arrivals = 0;
     }
-    this.control.calm(this.#length, this.#dispatched, this.#length / this.#period);
-    this.#dispatched = this.#idle = this.#idleTime = this.#runTime = this.#ranTime = 0;
+    this.#dispatched = this.#run = this.#idle = this.#work = 0;
     this.#length = this.#period;
     this.#periodEnd = at + this.#length;
   }
@@ -278,7 +265,7 @@ export class FairShares {
     const wasCalm = !this.isOverloaded;
     if (wasCalm && this.#dropped === 0) {
       this.#learn();
-      control.calm(this.#length, this.#dispatched, this.#length / this.#period);
+      control.calm(this.#counts(), this.#length / this.#period);
       this.#length = CALM_PERIODS * this.#period;
     } else {
       this.#control();
@@ -287,30 +274,24 @@ export class FairShares {
     if (this.isOverloaded) for (const owner of this.#owners) owner.unsure = undefined;
     if (this.isOverloaded) dealShares(this.#owners, this.control.rate, this.#period, this.#rules);
     else if (!wasCalm) this.#letIn();
-    this.#dispatched = this.#idle = this.#idleTime = this.#runTime = this.#ranTime = 0;
-    this.#dropped = this.#droppedAtOnce = 0;
-    for (let i = 0; i < this.#accounts.length; i++) {
-      const account = this.#accounts[i]!;
-      account.arrivals = account.dispatched = account.dropped = 0;
-    }
+    this.#dispatched = this.#run = this.#idle = this.#work = this.#dropped = this.#droppedAtOnce = 0;
+    for (let i = 0; i < this.#accounts.length; i++) this.#accounts[i]!.arrivals = 0;
     if (this.#classes.size >= CLASSES_MAX) this.#closeIdle();
   }
 
   #control(): void {
-    let offered = 0;
-    for (const account of this.#accounts) {
-      offered += account.arrivals;
-      account.gone += account.dispatched;
-      account.lost += account.dropped;
-    }
-    const used = { dispatched: this.#dispatched, idle: this.#idle };
-    const times = { idleTime: this.#idleTime, runTime: this.#runTime, ranTime: this.#ranTime };
-    const lost = { dropped: this.#dropped, droppedAtOnce: this.#droppedAtOnce };
-    const period = { length: this.#period, offered, ...used, ...times, ...lost };
-    const sample = this.control.end(period, () => this.#steering());
-    if (sample === "new sample") for (const account of this.#accounts) account.gone = account.lost = 0;
+    this.control.end(this.#counts());
     if (this.control.state === "stalled") this.#standStill();
     else for (const account of this.#accounts) account.demand += FADE * (account.arrivals - account.demand);
+  }
+
+  #counts(): Period {
+    let offered = 0;
+    for (let i = 0; i < this.#accounts.length; i++) offered += this.#accounts[i]!.arrivals;
+    return {
+      ...{ length: this.#length, offered, dispatched: this.#dispatched, run: this.#run, idle: this.#idle },
+      ...{ work: this.#work, dropped: this.#dropped, droppedAtOnce: this.#droppedAtOnce },
+    };
   }
 
   /**
@@ -319,21 +300,6 @@ export class FairShares {
    */
   #standStill(): void {
     for (const account of this.#accounts) account.refilledAt += this.#period;
-  }
-
-  /** Departures of the classes that lose least (SHARE-4). */
-  #steering(): Departures {
-    const left = this.#accounts.filter(({ gone, lost }) => gone + lost > 0);
-    left.sort((a, b) => a.lost / (a.gone + a.lost) - b.lost / (b.gone + b.lost));
-    let all = 0;
-    for (const { gone, lost } of left) all += gone + lost;
-    const sum = { dispatched: 0, dropped: 0 };
-    for (const { gone, lost } of left) {
-      sum.dispatched += gone;
-      sum.dropped += lost;
-      if (sum.dispatched + sum.dropped >= STEERING * all) break;
-    }
-    return sum;
   }
 
   /**

@@ -414,7 +414,7 @@ test("an accelerator counts as idle if it was that for longer than a hop takes: 
   arrive(8_000, 3);
   grant(12_000, { freeAt: at(12_800) });
   const run = model.profile.latency(1);
-  expect(dispatched.mock.calls.map(([, ...times]) => times)).toEqual([
+  expect(dispatched.mock.calls.map(([, { idleFor, run }]) => [idleFor, run])).toEqual([
     [0, run],
     [1_100, run],
     [0, run],

@@ -234,7 +234,6 @@ export function batchFinished(
     const planned = model.inFlightBatches.find(batchId)?.expectedRun;
     if (planned !== undefined) model.dynamic.ran(planned, run);
   }
-  if (run !== undefined) model.shares.ran(run);
   const wasFull = model.inFlightBatches.isFull(at);
   if (model.inFlightBatches.release(batchId) && wasFull) update(model, out);
 }
@@ -363,8 +362,15 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
   // A batch that ends earlier than planned is followed by a grant a hop after its report, however many wait. That is no
   // idle time, and a hop is a small part of d_ctrl.
   const idleFor = grant.sentAt - grant.freeAt;
-  model.shares.dispatched(first, idleFor > HOP * model.ctrl ? idleFor : 0, expectedRun);
+  const work = expectedRun * savedInTarget(model, batch.requests.length);
+  model.shares.dispatched(first, { idleFor: idleFor > HOP * model.ctrl ? idleFor : 0, run: expectedRun, work });
   out.dispatch(batch);
+}
+
+/** The time that a request takes in a target batch, as a fraction of its time in a batch of `b`. */
+function savedInTarget({ targets, slo, latencies }: ModelThread, b: number): number {
+  const target = targets.forSlo(slo);
+  return target <= b ? 1 : (b * latencies[target]!) / (target * latencies[b]!);
 }
 
 function takeChosen(model: ModelThread): Request[] {
