@@ -1,5 +1,5 @@
 /** Reads `noise` of a scenario file. */
-import { type Noise, type Scenario, type StallScope, isElasticPolicy } from "@tutti/simulator";
+import { type Noise, type Scenario, type StallScope, isForNoise } from "@tutti/simulator";
 import { micros } from "@tutti/units";
 import { dirname, join } from "node:path";
 import { CommandError } from "@tutti/admin";
@@ -56,5 +56,5 @@ async function recorded(path: string, scope: StallScope, problems: Problem[]): P
 export function unfitForNoise({ noise, planner, pipelines }: Scenario, policy: string): string | undefined {
   if (noise === undefined) return undefined;
   if (planner !== undefined || pipelines !== undefined) return "noise doesn't go with a planner or pipelines yet";
-  return isElasticPolicy(policy) ? undefined : `'${policy}' runs without noise only; noise is for Tutti's own policies`;
+  return isForNoise(policy) ? undefined : `'${policy}' runs without noise only`;
 }

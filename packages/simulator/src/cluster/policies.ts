@@ -98,7 +98,12 @@ export function clusterOf(scenario: Scenario): SimClusterFactory {
 export function elasticPolicyNames(): string[] {
   return Object.keys(own);
 }
-export const isElasticPolicy = (text: string): boolean => Object.hasOwn(own, text.split(":")[0]!);
+export const isElasticPolicy = (text: string): boolean => Object.hasOwn(own, nameIn(text));
+/** Baselines whose plans give each batch its run time. */
+const UNDISTURBED: readonly string[] = ["nexus", "fractions"];
+/** Whether a policy can run where runs take other times than planned and its process stands still. */
+export const isForNoise = (text: string): boolean => !UNDISTURBED.includes(nameIn(text));
+const nameIn = (text: string): string => text.split(":")[0]!;
 
 /**
  * @param text - a name of `policyNames()`, with its parameter after a colon where it takes one: `timeout:5ms`
