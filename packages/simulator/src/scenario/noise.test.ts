@@ -67,6 +67,26 @@ test("standstills depend on the seed alone: whatever was asked before, and howev
   );
 });
 
+test("where standstills of several scopes overlap, what comes in any of them is heard when the last is over", () => {
+  const stalls = (["machine", "scheduler"] as const).map((scope) => {
+    return { kind: "drawn", scope, every: millis(10), median: millis(5), p99: millis(20) } as const;
+  });
+  fc.assert(
+    fc.property(
+      fc.nat(),
+      fc.integer({ min: 0, max: 1_000_000 }),
+      fc.integer({ min: 1, max: 30_000 }),
+      (seed, us, more) => {
+        const source = new NoiseSource({ stalls }, { seed, gpus: 1 });
+        const [heard, later] = [source.heardAt(at(us)), source.heardAt(at(us + more))];
+        if (us + more < heard) expect(later).toBe(heard);
+        else expect(later).toBeGreaterThanOrEqual(us + more);
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+});
+
 test("drawn standstills have the gaps and the lengths that were asked for, the same for each seed", () => {
   const stalls = [{ kind: "drawn", scope: "machine", every: millis(100), median: millis(1), p99: millis(10) }] as const;
   const lost = (seed: number): number => {

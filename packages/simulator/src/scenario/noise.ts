@@ -71,13 +71,11 @@ class StallTrack {
     this.#lap = process.kind === "recorded" ? -prng.nextInt(process.length) : 0;
   }
 
-  /** Time from `begin` on that is lost to stalls that begin before `end`. */
-  lost(begin: number, end: number): number {
-    while ((this.#from.at(-1) ?? -1) <= end) this.#extend();
-    let lost = 0;
-    for (let i = this.#firstEndingAfter(begin); this.#from[i]! < end; i++)
-      lost += this.#until[i]! - Math.max(this.#from[i]!, begin);
-    return lost;
+  /** The first stall that ends after `at`. */
+  next(at: number): { readonly from: number; readonly until: number } {
+    while ((this.#until.at(-1) ?? -1) <= at) this.#extend();
+    const i = this.#firstEndingAfter(at);
+    return { from: this.#from[i]!, until: this.#until[i]! };
   }
 
   #firstEndingAfter(at: number): number {
@@ -158,14 +156,18 @@ export class NoiseSource {
 
 const SALT = 0x6e6f_6973;
 
-/** End of `work` that begins at `begin`. */
+/** End of `work` that begins at `begin` and goes on while none of the tracks stands. */
 function endOf(tracks: readonly StallTrack[], begin: number, work: number): number {
-  let end = begin + work;
+  let [now, left] = [begin, work];
   for (;;) {
-    let next = begin + work;
-    for (const track of tracks) next += track.lost(begin, end);
-    if (next === end) return end;
-    end = next;
+    let [from, until] = [Infinity, Infinity];
+    for (const track of tracks) {
+      const stall = track.next(now);
+      if (stall.from < from) ({ from, until } = stall);
+    }
+    if (now + left <= from) return now + left;
+    if (from > now) left -= from - now;
+    now = until;
   }
 }
 
