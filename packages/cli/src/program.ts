@@ -265,7 +265,9 @@ const inRun = (command: Command): Command =>
 function addRecordNoise(program: Command): void {
   program
     .command("record-noise <file.jsonl>")
-    .description("write down how this machine disturbs what runs on it, for `noise` of a scenario; keeps a core busy")
+    .description(
+      "write down how this machine disturbs what runs on it, for `noise` of a scenario; keeps two cores busy",
+    )
     .option("--seconds <n>", "for so long", "60")
     .action(async (path: string, options) => (await import("./commands/record-noise.ts")).recordNoise(path, options));
 }

@@ -12,7 +12,7 @@ export * from "./dynamic/lengths.ts";
 export * from "./goodput.ts";
 export { modelWork } from "./scenario/model-work.ts";
 export { nonPreemptiveRate } from "./bounds/non-preemptive.ts";
-export type * from "./scenario/noise.ts";
+export * from "./scenario/noise.ts";
 export { expectedOfPool } from "./parts/halves.ts";
 export { wholeProfile } from "./parts/part-profile.ts";
 export { type PipelinePlan } from "./pipelines/pipeline-plan.ts";

@@ -15,11 +15,11 @@ export interface CompareRandomOptions {
 }
 
 /**
- * Rivals without a parameter to be fitted. Those that come first are seldom beaten by the rest, which are then tried at
- * one rate only.
+ * Rivals without a parameter to be fitted, but `capped`, which fits its own. Those that come first are seldom beaten by
+ * the rest, which are then tried at one rate only.
  */
 const RIVALS =
-  "eager,deferred,beta-lambda,timeout:20%,latest,eager-least-latest,clockwork,shepherd,nexus,triton,clipper,orloj";
+  "eager,deferred,beta-lambda,timeout:20%,latest,eager-least-latest,clockwork,shepherd,nexus,triton,clipper,orloj,capped";
 /** Rivals on mixes of models that leave part of an accelerator idle; the first never divides accelerators. */
 const RIVALS_ON_PARTS = "default:whole,fractions,eager,deferred,nexus";
 const MIXES_MAX = 10_000;

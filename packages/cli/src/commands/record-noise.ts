@@ -1,96 +1,97 @@
-import { type Micros, micros } from "@tutti/units";
-import { type NoiseRecording, whole, noiseLines } from "@tutti/sim-report/scenarios";
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { renderTable } from "@tutti/admin";
+import { type NoiseRecording, noiseLines, whole } from "@tutti/sim-report/scenarios";
+import { STALL_SCOPES } from "@tutti/simulator";
+import { seconds as secondsOf } from "@tutti/units";
+import type { FromWatcher, WatchTask } from "../noise/noise-worker.ts";
+import { EVERY, type WatchedNoise, scopedStalls } from "../noise/watched-noise.ts";
 import { checkOutput, writeOutput } from "../present/output-file.ts";
 
 export interface RecordNoiseOptions {
   readonly seconds: string;
 }
 
-/** Duration of a step of fixed work, in µs; standstills are located with this precision. */
-const STEP = 50;
-/** Excess over the median step in µs from which a delay is a standstill; shorter delays count as slow work. */
-const STALL_LEAST = 300;
-/** Length of a sample of the work's slowness, in µs: about as long as a small model's batch. */
-const EVERY = micros(5_000);
+/** Time for the threads to hear when they begin, in ms. */
+const HEARD_WITHIN = 50;
 
 /**
- * `tutti record-noise <file>`: records how this machine disturbs running work, for `noise: { file }` of a scenario. It
- * keeps one core busy meanwhile.
+ * `tutti record-noise <file>`: records how this machine disturbs running work, for `noise: { file }` of a scenario. Two
+ * threads watch, one as a scheduler's process and one as an accelerator's, and keep a core busy each.
  */
-export function recordNoise(path: string, options: RecordNoiseOptions): void {
+export async function recordNoise(path: string, options: RecordNoiseOptions): Promise<void> {
   const seconds = whole("--seconds", options.seconds, { min: 1, max: 3_600 });
   checkOutput(path);
-  const recording = listen(seconds);
+  // On one core two threads would only see each other.
+  const [accelerator, scheduler] = await watch(availableParallelism() > 1 ? 2 : 1, seconds);
+  const recording: NoiseRecording = {
+    length: secondsOf(seconds),
+    every: EVERY,
+    stalls: scopedStalls((scheduler ?? accelerator!).stalls, accelerator!.stalls),
+    factors: accelerator!.factors,
+  };
   writeOutput(path, `${noiseLines(recording).join("\n")}\n`);
-  const { stalls, factors } = recording;
-  const stalled = stalls.reduce((sum, { length }) => sum + length, 0);
-  const share = ((100 * stalled) / (seconds * 1e6)).toFixed(2);
-  const p99 = factors.toSorted((a, b) => a - b)[Math.floor(0.99 * factors.length)]!.toFixed(2);
-  process.stdout.write(
-    `${stalls.length} standstills in ${seconds} s, ${share} % of the time; work takes up to ${p99} times as long (p99)\n`,
-  );
+  process.stdout.write(textOf(recording));
 }
 
-function listen(seconds: number): NoiseRecording {
-  const rounds = calibrate();
-  const begin = performance.now();
-  const end = begin + 1_000 * seconds;
-  const ends: number[] = [];
-  for (let now = begin; now < end; now = ends.at(-1)!) {
-    work(rounds);
-    ends.push(performance.now());
+/** @returns what each of the threads saw in the same time */
+async function watch(threads: number, seconds: number): Promise<WatchedNoise[]> {
+  const watchers = Array.from({ length: threads }, () => new Watcher());
+  try {
+    await Promise.all(watchers.map((watcher) => watcher.ready));
+    const beginMs = Number(process.hrtime.bigint()) / 1e6 + HEARD_WITHIN;
+    return await Promise.all(watchers.map((watcher) => watcher.watch({ beginMs, seconds })));
+  } finally {
+    for (const watcher of watchers) watcher.stop();
   }
-  return analyse(ends, begin, seconds);
 }
 
-/** @param ends - ends of the steps, in ms like `begin`; the last may lie after the end of the recording */
-export function analyse(ends: readonly number[], begin: number, seconds: number): NoiseRecording {
-  const took = ends.map((end, i) => 1_000 * (end - (ends[i - 1] ?? begin)));
-  const median = took.toSorted((a, b) => a - b)[took.length >> 1]!;
-  const length = micros(1e6 * seconds);
-  const stalls: { at: Micros; length: Micros }[] = [];
-  const sums = Array.from({ length: Math.ceil(length / EVERY) }, () => ({ took: 0, steps: 0 }));
-  for (const [i, time] of took.entries()) {
-    const startedAt = 1_000 * ((ends[i - 1] ?? begin) - begin);
-    const until = Math.min(length - 1, Math.round(startedAt + time)); // The last step ends after the recording.
-    if (time <= median + STALL_LEAST) {
-      const sum = sums[Math.floor(until / EVERY)]!;
-      sum.took += time;
-      sum.steps++;
-      continue;
-    }
-    const at = Math.round(startedAt + median);
-    if (until > at) stalls.push({ at: micros(at), length: micros(until - at) });
+class Watcher {
+  readonly ready: Promise<void>;
+  readonly #worker = new Worker(new URL("../noise/noise-worker.ts", import.meta.url), { name: "noise" });
+
+  constructor() {
+    this.ready = this.#next().then(() => undefined);
   }
-  // A sample without any finished step has no information on slowness.
-  const factors = sums.map((sum) => (sum.steps === 0 ? 1 : sum.took / (sum.steps * median)));
-  return { length, every: EVERY, stalls, factors };
-}
 
-/** The number of rounds of work that take about one step. */
-function calibrate(): number {
-  let rounds = 1_000;
-  for (let i = 0; i < 200; i++) {
-    const begin = performance.now();
-    work(rounds);
-    const took = 1_000 * (performance.now() - begin);
-    if (took < STEP / 2) rounds *= 2;
+  async watch(task: WatchTask): Promise<WatchedNoise> {
+    const answer = this.#next();
+    this.#worker.postMessage(task);
+    const told = await answer;
+    if (told.kind !== "watched") throw new Error("a watching thread began anew");
+    return told.noise;
   }
-  const times = Array.from({ length: 200 }, () => {
-    const begin = performance.now();
-    work(rounds);
-    return 1_000 * (performance.now() - begin);
-  }).sort((a, b) => a - b);
-  return Math.max(1, Math.round((rounds * STEP) / Math.max(1, times[100]!)));
+
+  stop(): void {
+    void this.#worker.terminate();
+  }
+
+  #next(): Promise<FromWatcher> {
+    return new Promise((resolve, reject) => {
+      this.#worker.once("message", resolve);
+      this.#worker.once("error", reject);
+    });
+  }
 }
 
-let sink = 0;
-/** The work is arithmetic on memory of a cache's size, like an engine's. */
-const cells = new Float32Array(16_384).fill(1.000_1);
-function work(rounds: number): void {
-  let sum = 0;
-  for (let i = 0; i < rounds; i++) sum += cells[(i * 17) & 16_383]! * 0.5;
-  sink = sum;
+/** How often and for how long each scope stands still. */
+function textOf({ length, stalls, factors }: NoiseRecording): string {
+  const rows = STALL_SCOPES.map((scope) => {
+    const lengths = stalls.filter((stall) => stall.scope === scope).map((stall) => stall.length);
+    const ms = (share: number): string =>
+      lengths.length === 0 ? "–" : `${(quantile(lengths, share) / 1e3).toFixed(1)} ms`;
+    const sum = lengths.reduce((total, one) => total + one, 0);
+    return [
+      scope,
+      ((1e6 * lengths.length) / length).toFixed(2),
+      ms(0.5),
+      ms(0.99),
+      `${((100 * sum) / length).toFixed(2)} %`,
+    ];
+  });
+  const table = renderTable(["stands still", "a second", "median", "p99", "of the time"], rows);
+  return `${table}\nwork takes up to ${quantile(factors, 0.99).toFixed(2)} times as long (p99)\n`;
 }
-/** Returns the work's result, so that the compiler doesn't remove the work. */
-export const lastResult = (): number => sink;
+
+const quantile = (values: readonly number[], share: number): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(share * values.length)]!;

@@ -18,6 +18,11 @@ export interface ClusterOptions {
   readonly listener?: ClusterListener;
   /** Real duration of a batch; the expected one when left out. */
   readonly runTime?: (batch: DispatchedBatch, begin: Instant) => Micros;
+  /**
+   * When the schedulers handle what happens at a moment: later while they stand still. It never falls, and what is
+   * handled at that moment waits no longer. Default: at once.
+   */
+  readonly heardAt?: (at: Instant) => Instant;
   /** Latencies of a model, by its index, on an accelerator where they are its own. Default: as planned. */
   readonly ownProfile?: (model: number, gpu: GpuId) => LatencyTable | undefined;
   /** Number of an accelerator's type, as in the models' `unfit`. Default: all are of one. */

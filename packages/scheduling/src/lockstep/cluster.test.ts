@@ -1,15 +1,19 @@
-/** Tests that a cluster's decisions don't depend on how often its ranker hears of offers. */
+/**
+ * Tests that a cluster's decisions don't depend on how often its ranker hears of offers, and that none is made deaf.
+ */
 import { type ActorKey, type Instant, type Micros, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
-import { Cluster } from "../index.ts";
+import { Cluster, type ClusterOptions } from "../index.ts";
 import type { Request } from "../messages.ts";
 import { randomModel } from "../testing/random-model.ts";
+
+type Variant = Pick<ClusterOptions, "tellsAll" | "heardAt">;
 
 /**
  * Events of one random run, stepped from event to event. Requests come and are withdrawn, accelerators leave and join,
  * and runs take other times than planned.
  */
-function logOf(seed: number, tellsAll: boolean): string[] {
+function logOf(seed: number, variant: Variant): string[] {
   const prng = new Prng(seed);
   const models = Array.from({ length: 1 + prng.nextInt(5) }, (_, m) => randomModel(prng, m));
   const gpus = 1 + prng.nextInt(4);
@@ -18,7 +22,7 @@ function logOf(seed: number, tellsAll: boolean): string[] {
   const cluster = new Cluster({
     models,
     gpus,
-    tellsAll,
+    ...variant,
     ...(prng.nextInt(2) === 0 && {
       runTime: ({ batchId, expectedRun }) => Math.round(expectedRun * (0.5 + (batchId % 7) / 5)) as Micros,
     }),
@@ -67,9 +71,33 @@ function logOf(seed: number, tellsAll: boolean): string[] {
 test("a ranker that hears of an offer only when it is due decides as one that hears of each (LOOKAHEAD-1, LOOKAHEAD-2)", () => {
   let dispatched = 0;
   for (let seed = 1; seed <= 400; seed++) {
-    const log = logOf(seed, true);
+    const log = logOf(seed, { tellsAll: true });
     dispatched += log.filter((line) => line.includes(" on ")).length;
-    expect(logOf(seed, false), `seed ${seed}`).toEqual(log);
+    expect(logOf(seed, { tellsAll: false }), `seed ${seed}`).toEqual(log);
   }
   expect(dispatched).toBeGreaterThan(8_000);
+});
+
+/** Stands still for the first `length` of every `every`. */
+const deafFor = (length: number, every: number) => (at: Instant) =>
+  Math.max(at, Math.floor(at / every) * every + length) as Instant;
+
+test("schedulers that stand still decide nothing meanwhile, and runs end at their own times (CLUSTER-5)", () => {
+  const seen = { dispatched: 0, ended: 0 };
+  for (let seed = 1; seed <= 200; seed++) {
+    const [length, every] = [500 + 37 * seed, 20_000 + 211 * seed];
+    const log = logOf(seed, { heardAt: deafFor(length, every) });
+    const isDeaf = (line: string): boolean => Number(line.split(" ")[0]) % every < length;
+    const decided = log.filter((line) => line.includes(" on ") || line.includes(" refused "));
+    expect(decided.filter(isDeaf), `seed ${seed}`).toEqual([]);
+    seen.dispatched += decided.length;
+    seen.ended += log.filter((line) => line.includes(" ran from ") && isDeaf(line)).length;
+  }
+  expect(seen.dispatched).toBeGreaterThan(4_000);
+  expect(seen.ended).toBeGreaterThan(500);
+});
+
+test("schedulers that never stand still decide as ones that can't (CLUSTER-5)", () => {
+  for (let seed = 1; seed <= 100; seed++)
+    expect(logOf(seed, { heardAt: (at) => at }), `seed ${seed}`).toEqual(logOf(seed, {}));
 });

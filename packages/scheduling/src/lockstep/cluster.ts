@@ -10,6 +10,8 @@
  *   CLUSTER-4. Requests can be given in advance (`runSlice`): a model then takes those that come before anything else
  *              involves it again. Every decision is the same as if each had come in its turn (`arrive`); only refusals
  *              may be reported before their moment.
+ *   CLUSTER-5. While the schedulers stand still (`heardAt`) runs go on and end. Arrivals, ends and timers are handled
+ *              in the order of CLUSTER-1 when they go on; ends count at their own time.
  */
 import { FifoTable, IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert } from "@tutti/units";
@@ -57,6 +59,7 @@ export class Cluster implements ModelsListener {
 
   readonly #listener: ClusterListener;
   readonly #runTime: ((batch: DispatchedBatch, begin: Instant) => Micros) | undefined;
+  readonly #heardAt: ClusterOptions["heardAt"];
   readonly #ownProfile: ClusterOptions["ownProfile"];
   readonly #typeOf: (gpu: GpuId) => number;
   readonly #sinks: readonly ModelSink[];
@@ -76,18 +79,19 @@ export class Cluster implements ModelsListener {
   readonly #nextOf: Uint32Array;
 
   constructor(options: ClusterOptions) {
-    const { models, gpus, ctrl, listener, runTime, ownProfile, typeOf, tellsAll = false } = options;
+    const { models, gpus, ctrl, listener, runTime, heardAt, ownProfile, typeOf, tellsAll = false } = options;
     this.models = models.map((config) => createModelThread({ ...config, epoch: EPOCH }));
     this.rank = createRankThread({ epoch: EPOCH, ctrl: ctrl ?? models[0]!.ctrl, gpusMax: gpus });
     this.#listener = listener ?? {};
     this.#runTime = runTime;
+    this.#heardAt = heardAt;
     this.#ownProfile = ownProfile;
     this.#typeOf = typeOf ?? (() => 0);
     this.#sinks = this.models.map((_, i) => new ModelSink(this, i));
     for (const [i, model] of this.models.entries()) this.#indexOf.set(model.thread, i);
     this.#lookahead = new Lookahead(models.length);
-    // Which time is spare depends on offers that are not due.
-    this.#tellsAll = tellsAll || models.some(({ isForJobs }) => isForJobs === true);
+    // Which time is spare depends on offers that are not due, and the lookahead is for schedulers that are never late.
+    this.#tellsAll = tellsAll || heardAt !== undefined || models.some(({ isForJobs }) => isForJobs === true);
     this.#nextOf = new Uint32Array(models.length);
     this.#wakes = new IndexedHeap(models.length);
     this.#ends = new IndexedHeap(1 << 20); // Batches that run or wait: many where runs take far longer than planned.
@@ -107,9 +111,10 @@ export class Cluster implements ModelsListener {
   /**
    * Gives a request to its model. Moments must not go back; requests of one moment go in the order of the calls.
    *
-   * @param at - time at which it reaches its thread, which may be later than at its ingress
+   * @param when - time at which it reaches its thread, which may be later than at its ingress
    */
-  arrive(model: number, request: Request, at: Instant = request.arrivedAt): void {
+  arrive(model: number, request: Request, when: Instant = request.arrivedAt): void {
+    const at = this.#heard(when);
     if (at > this.now) this.#enter(at);
     requestArrived(this.models[model]!, at, request, this.#sinks[model]!);
     this.#rearm(model);
@@ -122,6 +127,7 @@ export class Cluster implements ModelsListener {
    */
   runSlice(slice: ArrivalSlice): void {
     const { requests, ends, until } = slice;
+    assert(this.#heardAt === undefined, "slices are for schedulers that never stand still");
     this.#slice = slice;
     for (let model = 0, from = 0; model < ends.length; model++) {
       this.#nextOf[model] = from;
@@ -147,7 +153,8 @@ export class Cluster implements ModelsListener {
   #takenAt = ALWAYS;
 
   /** Withdraws a request. @returns whether it was queued; a dispatched one runs */
-  withdraw(model: number, request: Request, at: Instant): boolean {
+  withdraw(model: number, request: Request, when: Instant): boolean {
+    const at = this.#heard(when);
     if (at > this.now) this.#enter(at);
     const waited = requestWithdrawn(this.models[model]!, this.now, request.ingress, request.seq, this.#sinks[model]!);
     this.#rearm(model);
@@ -156,6 +163,7 @@ export class Cluster implements ModelsListener {
 
   /** Runs everything up to `until`, that moment included. */
   runUntil(until: Instant): void {
+    if (this.#heard(until) > until) return this.#runBefore(until);
     if (until > this.now) this.#enter(until);
     this.#fireTimers(until);
   }
@@ -170,7 +178,8 @@ export class Cluster implements ModelsListener {
   }
 
   /** An accelerator joins (CLUSTER-3). It first ends the batches that it was given before it left. */
-  join(gpu: number, at: Instant): void {
+  join(gpu: number, when: Instant): void {
+    const at = this.#heard(when);
     if (at > this.now) this.#enter(at);
     const freeAt = Math.max(at, this.#busyUntil[gpu]!) as Instant;
     this.#joined(gpu as GpuId, at, freeAt, this.rank.accelerators.grantSeq(gpu));
@@ -180,7 +189,8 @@ export class Cluster implements ModelsListener {
   }
 
   /** An accelerator leaves (CLUSTER-3): it isn't granted any more. */
-  leave(gpu: number, at: Instant): void {
+  leave(gpu: number, when: Instant): void {
+    const at = this.#heard(when);
     if (at > this.now) this.#enter(at);
     gpuLost(this.rank, at, gpu as GpuId, executorOf(gpu));
   }
@@ -199,7 +209,11 @@ export class Cluster implements ModelsListener {
     }
   }
 
-  /** Time of the next event, including looks of the lookahead. */
+  #heard(at: Instant): Instant {
+    return this.#heardAt === undefined || at === NEVER ? at : this.#heardAt(at);
+  }
+
+  /** Time at which the next event is handled, including looks of the lookahead. */
   #firstAt(): Instant {
     const rank = nextRankWakeAt(this.rank);
     const wake = this.#wakes.topPriority;
@@ -207,18 +221,22 @@ export class Cluster implements ModelsListener {
     const look = this.#lookahead.nextAt;
     const first = wake < end ? wake : end;
     const before = look < rank ? look : rank;
-    return (first < before ? first : before) as Instant;
+    return this.#heard((first < before ? first : before) as Instant);
   }
 
   /** Runs everything before `at`, and the completions at it: the arrivals of that moment come next (CLUSTER-1). */
   #enter(at: Instant): void {
+    this.#runBefore(at);
+    this.now = at;
+    this.#fireEnds(at);
+  }
+
+  #runBefore(at: Instant): void {
     for (let next = this.#firstAt(); next < at; next = this.#firstAt()) {
       if (next > this.now) this.now = next;
       this.#fireEnds(this.now);
       this.#fireTimers(this.now);
     }
-    this.now = at;
-    this.#fireEnds(at);
   }
 
   /** Fires the timers, after the known arrivals (CLUSTER-1). */
@@ -341,12 +359,12 @@ export class Cluster implements ModelsListener {
       const batch = this.#batches[slot]!;
       this.#batches[slot] = undefined;
       this.#spareSlots.push(slot);
-      assert(end === at, "C1: a completion is reported when it happens");
+      assert(end === at || this.#heard(end) === at, "CLUSTER-1, CLUSTER-5: an end is reported once it can be heard");
       const { gpu, executor, grantSeq } = batch.grant;
       this.#waiting.shift(gpu);
       if (this.#waiting.first(gpu) === undefined)
         gpuFreed(this.rank, at, { gpu, executor, grantSeq, freeAt: end, ended: true });
-      else this.#project(at, gpu, this.#waiting.items(gpu));
+      else this.#project(at, end, gpu);
       const index = this.#modelOf[slot]!;
       const model = this.models[index]!;
       const noticed = model.now > at ? model.now : at; // CLUSTER-4: it may be ahead, and then it doesn't matter to it
@@ -358,8 +376,9 @@ export class Cluster implements ModelsListener {
   }
 
   /** Reports when the next batches will have run, as executors do when a run took longer or less than planned. */
-  #project(at: Instant, gpu: number, waiting: readonly DispatchedBatch[]): void {
-    let freeAt: number = at;
+  #project(at: Instant, end: Instant, gpu: number): void {
+    const waiting = this.#waiting.items(gpu);
+    let freeAt: number = end;
     for (const { startAt, expectedRun } of waiting)
       freeAt = Math.max(freeAt, this.#runTime === undefined ? startAt : 0) + expectedRun;
     if (freeAt === this.#told[gpu]) return;

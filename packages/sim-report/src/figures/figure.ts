@@ -163,6 +163,7 @@ const SYSTEMS: readonly System[] = [
   { policy: "shepherd", label: "Shepherd-like" },
   { policy: "clipper", label: "Clipper-like" },
   { policy: "triton", label: "Triton-like" },
+  { policy: "capped", label: "work-conserving, best cap" },
   { policy: "orloj", label: "Orloj" },
   { policy: "orloj:urgent", label: "Orloj, most urgent first" },
   { policy: "knows-lengths", label: "knows lengths, greedy" },

@@ -61,6 +61,7 @@ export const goals: Figure = {
       "shepherd",
       "clipper",
       "triton",
+      "capped",
     );
     const workloads = pick(scale, WORKLOADS, WORKLOADS.slice(0, 2));
     const seeds = pick(scale, SEEDS, SEEDS.slice(0, 1));

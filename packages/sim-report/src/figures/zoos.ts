@@ -41,6 +41,7 @@ export const zoos: Figure = {
       "shepherd",
       "clipper",
       "triton",
+      "capped",
     );
     const found = await search(bench, scale, own);
     return drawing(found, "zoos", zoos.title, ({ system, point }) =>

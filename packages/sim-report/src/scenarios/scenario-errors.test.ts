@@ -129,9 +129,9 @@ const complaints: readonly (readonly [what: string, text: string, expected: stri
     "s.yaml:5:52: noise.stalls.p99Ms: 2 is below the median of 3",
   ],
   [
-    "noise for a baseline",
-    small("policy: clockwork\nnoise: { slow: { share: 0.1, factor: 2 } }\n"),
-    "s.yaml:5:9: policy: 'clockwork' runs without noise only",
+    "noise for a baseline that plans every run",
+    small("policy: nexus:8\nnoise: { slow: { share: 0.1, factor: 2 } }\n"),
+    "s.yaml:5:9: policy: 'nexus:8' runs without noise only",
   ],
   ["an unknown preference", small("prefer: speed\n"), `s.yaml:5:9: prefer: "speed" is not known; give latency (`],
   [

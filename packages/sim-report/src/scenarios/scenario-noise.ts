@@ -1,5 +1,5 @@
 /** Reads `noise` of a scenario file. */
-import { type Noise, type Scenario, type StallScope, isElasticPolicy } from "@tutti/simulator";
+import { type Noise, type Scenario, type StallScope, isForNoise } from "@tutti/simulator";
 import { micros } from "@tutti/units";
 import { dirname, join } from "node:path";
 import { CommandError } from "@tutti/admin";
@@ -8,7 +8,7 @@ import { readNoise } from "./noise-file.ts";
 
 export interface NoiseEntry {
   readonly file?: string;
-  /** Default: machine. */
+  /** Default: as recorded; machine for drawn standstills. */
   readonly scope?: StallScope;
   readonly stalls?: { readonly everyMs: number; readonly medianMs: number; readonly p99Ms: number };
   readonly slow?: { readonly share: number; readonly factor: number };
@@ -20,7 +20,7 @@ export async function noiseOf(
   problems: Problem[],
 ): Promise<Pick<Scenario, "noise">> {
   if (entry === undefined) return {};
-  const { file, scope = "machine", stalls, slow } = entry;
+  const { file, scope, stalls, slow } = entry;
   if (file !== undefined && (stalls !== undefined || slow !== undefined))
     problems.push({ path: ["noise", "file"], text: "give either a recording, or stalls and slow" });
   if (stalls !== undefined && stalls.p99Ms < stalls.medianMs)
@@ -31,7 +31,7 @@ export async function noiseOf(
   if (file !== undefined) return recorded(join(dirname(origin), file), scope, problems);
   const us = (ms: number) => micros(Math.max(1, Math.round(1_000 * ms)));
   const drawn = stalls && {
-    ...{ kind: "drawn" as const, scope, every: us(stalls.everyMs) },
+    ...{ kind: "drawn" as const, scope: scope ?? "machine", every: us(stalls.everyMs) },
     ...{ median: us(stalls.medianMs), p99: us(stalls.p99Ms) },
   };
   const noise: Noise = {
@@ -41,10 +41,13 @@ export async function noiseOf(
   return { noise };
 }
 
-async function recorded(path: string, scope: StallScope, problems: Problem[]): Promise<Pick<Scenario, "noise">> {
+async function recorded(
+  path: string,
+  scope: StallScope | undefined,
+  problems: Problem[],
+): Promise<Pick<Scenario, "noise">> {
   try {
-    const { stalls, slow } = await readNoise(path, scope);
-    return { noise: { stalls: [stalls], slow } };
+    return { noise: await readNoise(path, scope) };
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     problems.push({ path: ["noise", "file"], text: error.message });
@@ -56,5 +59,5 @@ async function recorded(path: string, scope: StallScope, problems: Problem[]): P
 export function unfitForNoise({ noise, planner, pipelines }: Scenario, policy: string): string | undefined {
   if (noise === undefined) return undefined;
   if (planner !== undefined || pipelines !== undefined) return "noise doesn't go with a planner or pipelines yet";
-  return isElasticPolicy(policy) ? undefined : `'${policy}' runs without noise only; noise is for Tutti's own policies`;
+  return isForNoise(policy) ? undefined : `'${policy}' runs without noise only`;
 }

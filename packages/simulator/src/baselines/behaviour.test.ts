@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { capped } from "./capped.ts";
 import { clipper } from "./clipper.ts";
 import { clockwork } from "./clockwork.ts";
 import { eagerLeastLatest } from "./eager-least-latest.ts";
@@ -58,6 +59,20 @@ test("triton takes models in the order of their oldest requests", () => {
   const models = [plain(60), plain(60)];
   const arrivals = [...at(0), { at: 1, model: 1 }, ...at(2, 2, 2)];
   expect(run(triton(undefined), arrivals, { models }).story).toEqual(["A×1 @0", "B×1 @6", "A×3 @12"]);
+});
+
+test("capped runs the oldest that wait as soon as it is idle, at most its cap, and answers late rather than drop", () => {
+  const told = run(capped("2"), [...at(0), ...at(1, 1, 1).map((one) => ({ ...one, slo: 7 })), ...at(20)], one(20));
+  expect(told.story).toEqual(["A×1 @0", "A×2 @6", "A×1 @13", "A×1 @20"]);
+  expect(told.refusals).toEqual([]);
+  // l(9) = 14 is the longest within 70 % of 20 ms.
+  expect(run(capped("70%"), burst(12, { at: 0 }), one(20)).story).toEqual(["A×9 @0", "A×3 @14"]);
+});
+
+test("capped takes the model whose oldest request has waited longest", () => {
+  const models = [plain(60), plain(60)];
+  const arrivals = [...at(0, 1, 1, 1), { at: 2, model: 1 }];
+  expect(run(capped("2"), arrivals, { models }).story).toEqual(["A×1 @0", "A×2 @6", "A×1 @13", "B×1 @19"]);
 });
 
 test("nexus drops a head early when it can't wait for a batch of the planned size", () => {

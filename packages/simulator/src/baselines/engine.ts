@@ -8,10 +8,12 @@
  *               free.
  *   BASELINE-3. Every delay is at its upper end, jitter included, as in Tutti's plans: baselines know their delays and
  *               are never late because of them.
+ *   BASELINE-5. While the scheduler stands still (noise) runs go on and end. What it would hear meanwhile it hears, in
+ *               the order of BASELINE-1, when it goes on.
  */
 import { BoundedQueue, IndexedHeap, MinTree } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
-import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
+import { ALWAYS, type Instant, type Micros, NEVER, assert } from "@tutti/units";
 import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
 import type {
   SimBatch,
@@ -21,6 +23,7 @@ import type {
   SteppedCluster,
 } from "../cluster/simulated-cluster.ts";
 import { plannedDelays } from "../scenario/network-delays.ts";
+import { NoiseSource, underNoise } from "../scenario/noise.ts";
 
 /** Most requests that wait at any one place; further ones are refused as overload. */
 export const WAITING_MAX = 65_536;
@@ -64,6 +67,7 @@ interface Run {
 }
 
 export class BaselineEngine implements SteppedCluster {
+  /** Models have the profiles to plan with. */
   readonly options: SimClusterOptions;
   now: Instant = ALWAYS;
   /** Delay from `now` to the start of a batch without inputs (µs). */
@@ -79,6 +83,9 @@ export class BaselineEngine implements SteppedCluster {
   /** End of the last batch given to each accelerator. */
   readonly freeAt: Float64Array;
 
+  readonly #noise: NoiseSource | undefined;
+  /** Profiles of the models' runs without noise. */
+  readonly #alone: readonly LatencyTable[];
   readonly #lead: number;
   readonly #baseline: Baseline;
   readonly #runs = new Map<number, Run>();
@@ -95,10 +102,13 @@ export class BaselineEngine implements SteppedCluster {
   #undecided = false;
 
   constructor(options: SimClusterOptions, engine: EngineOptions, create: (engine: BaselineEngine) => Baseline) {
-    const { gpus, network } = options;
+    const { models, gpus, network, noise, seed } = options;
     const delays = plannedDelays(network);
     const isPulled = engine.inputs === "pulled";
-    this.options = options;
+    const planned = models.map((model) => ({ ...model, profile: underNoise(model.profile, noise) }));
+    this.options = noise === undefined ? options : { ...options, models: planned };
+    this.#noise = noise && new NoiseSource(noise, { seed, gpus });
+    this.#alone = models.map(({ profile }) => profile);
     this.ctrl = isPulled ? delays.ctrl : 0;
     this.perItem = isPulled ? delays.perItem : 0;
     this.respond = delays.respond;
@@ -115,7 +125,8 @@ export class BaselineEngine implements SteppedCluster {
   }
 
   arrive(request: SimRequest): void {
-    if (request.arrivedAt > this.now) this.#enter(request.arrivedAt);
+    const heardAt = this.#heard(request.arrivedAt);
+    if (this.inputDelay === 0 || heardAt === request.arrivedAt) this.#enter(heardAt);
     if (this.inputDelay === 0) this.#hand(request);
     else if (!this.#pushed.push(request)) this.refuse(request, "overloaded");
   }
@@ -136,13 +147,13 @@ export class BaselineEngine implements SteppedCluster {
    */
   dispatch(gpu: number, model: number, requests: readonly SimRequest[], takes?: LatencyTable): Instant {
     const size = requests.length;
-    const { profile, dynamic } = this.options.models[model]!;
-    const planned = (takes ?? profile).latency(size);
-    const latency = dynamic === undefined ? planned : this.#dynamicRun(model, requests, planned);
+    const { dynamic } = this.options.models[model]!;
+    const planned = (takes ?? this.#alone[model]!).latency(size);
+    const alone = dynamic === undefined ? planned : this.#dynamicRun(model, requests, planned);
     assert(size > 0 && planned < Infinity, `a batch of ${size}`);
     const batch: SimBatch = { id: ++this.#batches, model, gpu, requests };
     const begin = Math.max(this.now + this.ctrl + this.perItem * size, this.freeAt[gpu]!) as Instant;
-    const end = (begin + latency) as Instant;
+    const end = (begin + (this.#noise?.runTime(gpu, begin, alone as Micros) ?? alone)) as Instant;
     const slot = this.#spareSlots.pop() ?? this.#slots++;
     this.#runs.set(slot, { batch, begin });
     this.#ends.set(slot, end, gpu);
@@ -158,9 +169,9 @@ export class BaselineEngine implements SteppedCluster {
 
   /** Run time of a dynamic model's batch, scaled as the latencies of its size are on that part. */
   #dynamicRun(model: number, requests: readonly SimRequest[], planned: number): number {
-    const { profile, dynamic } = this.options.models[model]!;
+    const { dynamic } = this.options.models[model]!;
     const whole = dynamicRunTime(dynamic!, requests.length, longestOf(requests));
-    const usual = profile.latency(requests.length);
+    const usual = this.#alone[model]!.latency(requests.length);
     return planned === usual ? whole : Math.round((whole * planned) / usual);
   }
 
@@ -206,13 +217,19 @@ export class BaselineEngine implements SteppedCluster {
     const pushed = this.#pushed.first;
     const delivery = pushed === undefined ? Infinity : pushed.arrivedAt + this.inputDelay;
     const due = Math.min(this.#ends.topPriority, this.#turns.topPriority, this.#timers.topPriority, delivery);
-    return (due < this.now ? this.now : due) as Instant;
+    return this.#heard((due < this.now ? this.now : due) as Instant);
+  }
+
+  /** Time at which the scheduler hears of an event at `at`. */
+  #heard(at: Instant): Instant {
+    return this.#noise === undefined || at === NEVER ? at : this.#noise.heardAt(at);
   }
 
   /**
    * Handles everything before `at`, and the completions at `at`; the arrivals of that moment come next (BASELINE-1).
    */
   #enter(at: Instant): void {
+    if (at <= this.now) return;
     for (let next = this.nextAt(); next < at; next = this.nextAt()) this.#step(next);
     this.now = at;
     this.#fireEnds(at);
@@ -232,10 +249,11 @@ export class BaselineEngine implements SteppedCluster {
 
   #fireEnds(at: Instant): void {
     while (this.#ends.topPriority <= at) {
+      const end = this.#ends.topPriority as Instant;
       const slot = this.#ends.pop();
       const { batch, begin } = this.#runs.get(slot)!;
       this.#release(slot, batch.gpu);
-      this.options.listener.finished(batch, begin, at, true);
+      this.options.listener.finished(batch, begin, end, true);
       this.#baseline.finished?.(batch, begin);
       this.#undecided = true;
     }

@@ -17,6 +17,14 @@ function badRate(policy: string, rate: number, which: "ResNet50" | "InceptionRes
   return simulate(scenario).badRate;
 }
 
+test("capped without a parameter loses as little as with the best of all caps; smaller and larger ones lose more", () => {
+  const caps = Array.from({ length: 18 }, (_, i) => badRate(`capped:${i + 1}`, 4_800));
+  const best = badRate("capped", 4_800);
+  expect(best).toBe(Math.min(...caps));
+  expect(caps[5]).toBeGreaterThan(10 * best);
+  expect(caps[17]).toBeGreaterThan(10 * best);
+});
+
 test("one Nexus frontend carries on Table 2 what Symphony's authors measured, within a tenth", () => {
   expect(badRate("nexus", 0.9 * 4027)).toBeLessThan(0.01);
   expect(badRate("nexus", 1.1 * 4027)).toBeGreaterThan(0.01);

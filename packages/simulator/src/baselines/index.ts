@@ -1,5 +1,6 @@
 /** Other people's schedulers, each documented against its paper, by the name that `--policy` takes. */
 import type { SimClusterFactory } from "../cluster/simulated-cluster.ts";
+import { capped } from "./capped.ts";
 import { clipper } from "./clipper.ts";
 import { clockwork } from "./clockwork.ts";
 import { eagerLeastLatest } from "./eager-least-latest.ts";
@@ -21,6 +22,7 @@ export const baselines: Readonly<Record<string, (parameter: string | undefined) 
   shepherd,
   clipper,
   triton,
+  capped,
   "eager-least-latest": eagerLeastLatest,
   orloj,
   "knows-lengths": knowsLengths,

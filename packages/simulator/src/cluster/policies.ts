@@ -1,6 +1,7 @@
 /** Policies by name: Tutti's own cores under each rule of docs/algorithms.md, A6, and the baselines. */
 import type { Policy } from "@tutti/scheduling";
 import { type Micros, micros, parseDuration } from "@tutti/units";
+import { cappedAtBest } from "../baselines/best-cap.ts";
 import { baselines } from "../baselines/index.ts";
 import type { Scenario } from "../scenario/scenario.ts";
 import type { SimClusterFactory } from "./simulated-cluster.ts";
@@ -84,7 +85,8 @@ export function clusterOf(scenario: Scenario): SimClusterFactory {
   const { policy, subClusters = 1 } = scenario;
   // Jobs run on whole accelerators, one after another.
   if (scenario.jobs !== undefined) return policyNamed(policy);
-  const create = onHalvesWherePaid(scenario, policyNamed(policy));
+  const isAtBest = policy === "capped" && scenario.pipelines === undefined;
+  const create = isAtBest ? cappedAtBest(scenario) : onHalvesWherePaid(scenario, policyNamed(policy));
   // The others refuse sub-clusters.
   const used = isElasticPolicy(policy) ? (subClusterChoice(scenario)?.used ?? 1) : subClusters;
   return used === 1 ? create : inSubClusters(splitOf(scenario, used), create);
@@ -96,7 +98,12 @@ export function clusterOf(scenario: Scenario): SimClusterFactory {
 export function elasticPolicyNames(): string[] {
   return Object.keys(own);
 }
-export const isElasticPolicy = (text: string): boolean => Object.hasOwn(own, text.split(":")[0]!);
+export const isElasticPolicy = (text: string): boolean => Object.hasOwn(own, nameIn(text));
+/** Baselines whose plans give each batch its run time. */
+const UNDISTURBED: readonly string[] = ["nexus", "fractions"];
+/** Whether a policy can run where runs take other times than planned and its process stands still. */
+export const isForNoise = (text: string): boolean => !UNDISTURBED.includes(nameIn(text));
+const nameIn = (text: string): string => text.split(":")[0]!;
 
 /**
  * @param text - a name of `policyNames()`, with its parameter after a colon where it takes one: `timeout:5ms`

@@ -62,8 +62,9 @@ export interface SimPlan {
 export type SimRefusal = "infeasible" | "overloaded" | "preempted" | "withdrawn";
 
 /**
- * Receives events in the order of virtual time, except for refusals under `runSlice`. It may keep batches and requests.
- * Every request is refused once, or finished once.
+ * Receives events in the order of virtual time, except for refusals under `runSlice` and for ends while the scheduler
+ * stands still, which come when it hears of them. It may keep batches and requests. Every request is refused once, or
+ * finished once.
  */
 export interface SimListener {
   dispatched?(batch: SimBatch, at: Instant): void;

@@ -22,9 +22,8 @@ import { JOB_TUNING, JobBacklog } from "../scenario/job-backlog.ts";
 import { dynamicRunTime, longestOf, percentileProfile } from "../dynamic/dynamic-load.ts";
 import { profileOfLoad } from "../dynamic/load-profile.ts";
 import { typedModels } from "../parts/accelerator-types.ts";
-import { LatencyTable } from "@tutti/profile";
 import { plannedDelays } from "../scenario/network-delays.ts";
-import { type Noise, NoiseSource, plannedRun } from "../scenario/noise.ts";
+import { type Noise, NoiseSource, underNoise } from "../scenario/noise.ts";
 import type { ScenarioModel } from "../scenario/scenario.ts";
 import type {
   ElasticCluster,
@@ -62,7 +61,6 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
    * Empty where the listener has no `dispatched`.
    */
   readonly #onGpu: FifoTable<SimBatch>;
-  readonly #noise: NoiseSource | undefined;
   readonly #backlog: JobBacklog;
   /** Number of accelerators that are there: the first ones. */
   #gpus: number;
@@ -82,7 +80,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     this.#respond = delays.respond;
     this.#knowsSteps = typeof tuning === "function" || tuning.steps !== "first";
     this.#gpus = gpus;
-    this.#noise = noise && new NoiseSource(noise, { seed, gpus });
+    const source = noise && new NoiseSource(noise, { seed, gpus });
     this.#onGpu = new FifoTable(gpus);
     this.#backlog = new JobBacklog(options, delays);
     const common = {
@@ -103,13 +101,14 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
         ...this.#backlog.jobs.map(({ thread, profile }) => ({ ...common, ...JOB_TUNING, thread, profile })),
       ],
       ...(typed !== undefined && { ownProfile: typed.ownProfile, typeOf: typed.typeOf }),
-      ...((noise !== undefined || models.some(({ runs, dynamic }) => runs !== undefined || dynamic !== undefined)) && {
+      ...((source?.delaysRuns === true || models.some((model) => (model.runs ?? model.dynamic) !== undefined)) && {
         runTime: (batch: DispatchedBatch, begin: Instant) => {
           const model = models[modelNumberOf(batch.thread)];
           const alone = model === undefined ? batch.expectedRun : undisturbedRun(model, batch);
-          return this.#noise?.runTime(batch.grant.gpu, begin, alone) ?? alone;
+          return source?.runTime(batch.grant.gpu, begin, alone) ?? alone;
         },
       }),
+      ...(source?.delaysScheduler === true && { heardAt: (at: Instant) => source.heardAt(at) }),
       listener: {
         dispatched: (batch, at) => this.#dispatched(batch, at),
         refused: (request, cause, at) => this.#refused(request, cause, at),
@@ -120,9 +119,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   }
 
   arrive(request: SimRequest): void {
-    const seen = this.#seen(request);
-    if (this.#noise === undefined) return this.#cluster.arrive(request.model, seen);
-    this.#cluster.arrive(request.model, seen, this.#noise.heardAt(seen.arrivedAt));
+    this.#cluster.arrive(request.model, this.#seen(request));
   }
   runSlice({ requests, ends, until }: SimSlice): void {
     const isPlain = this.#respond === 0 && this.#arrive === 0 && this.#isPlain;
@@ -197,15 +194,6 @@ function plannedWith(
     profile: isAware ? profile : percentileProfile(dynamic),
     dynamic: isAware ? profileOfLoad(dynamic, slo) : undefined,
   };
-}
-
-/** The profile with run times as they are under noise. */
-function underNoise(profile: LatencyTable, noise: Noise | undefined): LatencyTable {
-  if (noise?.slow === undefined) return profile;
-  const points = profile
-    .toPoints()
-    .map(({ batchSize, latency }) => ({ batchSize, latency: plannedRun(noise, latency) }));
-  return LatencyTable.fromPoints(points, { batchSizeMax: profile.batchSizeMax });
 }
 
 function originOf(request: Request): SimRequest {

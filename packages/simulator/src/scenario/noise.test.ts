@@ -1,12 +1,15 @@
 import { LatencyTable } from "@tutti/profile";
 import { type Instant, micros, millis, seconds } from "@tutti/units";
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Noise, NoiseSource, plannedRun } from "./noise.ts";
-import { simulate } from "../run.ts";
+import { type Noise, NoiseSource, STALL_SCOPES, type StallScope, plannedRun } from "./noise.ts";
+import { isForNoise, policyNames } from "../cluster/policies.ts";
+import { decisionLines } from "../results/decision-log.ts";
+import { type RunListener, simulate } from "../run.ts";
 import type { Scenario } from "./scenario.ts";
 
 const at = (us: number): Instant => us as Instant;
-const recorded = (scope: "machine" | "accelerator"): Noise => ({
+const recorded = (scope: StallScope): Noise => ({
   stalls: [{ kind: "recorded", scope, length: seconds(1), stalls: [{ at: millis(100), length: millis(10) }] }],
 });
 /** Where the recording's stall is first seen, which the seed decides. */
@@ -29,6 +32,59 @@ test("what comes while the machine stands is heard at the end; stalls of one acc
   expect(machine.heardAt(at(begin + 20_000))).toBe(begin + 20_000);
   const single = new NoiseSource(recorded("accelerator"), { seed: 1, gpus: 1 });
   expect(single.heardAt(at(firstStall(single) + 2_000))).toBe(firstStall(single) + 2_000);
+});
+
+test("a scheduler that stands still hears what comes at the end, and no run takes longer for it", () => {
+  const source = new NoiseSource(recorded("scheduler"), { seed: 1, gpus: 2 });
+  const heard = Array.from({ length: 2_000 }, (_, i) => source.heardAt(at(1_000 * i)) - 1_000 * i);
+  expect(heard.filter((late) => late > 0).length).toBe(20); // 10 ms of each second
+  expect(Math.max(...heard)).toBeLessThanOrEqual(10_000);
+  expect(source.runTime(0, at(0), seconds(2))).toBe(2_000_000);
+});
+
+test("standstills depend on the seed alone: whatever was asked before, and however many accelerators there are (NO1)", () => {
+  const stalls = STALL_SCOPES.map((scope) => {
+    return { kind: "drawn", scope, every: millis(20), median: millis(1), p99: millis(6) } as const;
+  });
+  const moment = fc.integer({ min: 0, max: 3_000_000 });
+  fc.assert(
+    fc.property(
+      fc.nat(),
+      fc.array(moment),
+      fc.array(moment),
+      fc.integer({ min: 2, max: 9 }),
+      (seed, some, all, gpus) => {
+        const asked = new NoiseSource({ stalls }, { seed, gpus });
+        for (const one of some) asked.runTime(1, at(asked.heardAt(at(one))), millis(1));
+        const fresh = new NoiseSource({ stalls }, { seed, gpus: 1 });
+        for (const one of all) {
+          expect(asked.heardAt(at(one))).toBe(fresh.heardAt(at(one)));
+          expect(asked.runTime(0, at(one), millis(9))).toBe(fresh.runTime(0, at(one), millis(9)));
+          expect(fresh.heardAt(fresh.heardAt(at(one)))).toBe(fresh.heardAt(at(one)));
+        }
+      },
+    ),
+  );
+});
+
+test("where standstills of several scopes overlap, what comes in any of them is heard when the last is over", () => {
+  const stalls = (["machine", "scheduler"] as const).map((scope) => {
+    return { kind: "drawn", scope, every: millis(10), median: millis(5), p99: millis(20) } as const;
+  });
+  fc.assert(
+    fc.property(
+      fc.nat(),
+      fc.integer({ min: 0, max: 1_000_000 }),
+      fc.integer({ min: 1, max: 30_000 }),
+      (seed, us, more) => {
+        const source = new NoiseSource({ stalls }, { seed, gpus: 1 });
+        const [heard, later] = [source.heardAt(at(us)), source.heardAt(at(us + more))];
+        if (us + more < heard) expect(later).toBe(heard);
+        else expect(later).toBeGreaterThanOrEqual(us + more);
+      },
+    ),
+    { numRuns: 1_000 },
+  );
 });
 
 test("drawn standstills have the gaps and the lengths that were asked for, the same for each seed", () => {
@@ -81,4 +137,56 @@ test("a noisy scenario gives the same result each time, and the default loses le
   expect(badRate("default")).toBeLessThan(0.01);
   expect(badRate("default")).toBeLessThan(0.5 * badRate("eager"));
   expect(badRate("default")).toBeLessThan(badRate("default:accelerators"));
+});
+
+const NOISY = policyNames()
+  .filter(isForNoise)
+  .map((policy) => (policy === "timeout" ? "timeout:5ms" : policy));
+const short = (policy: string, noise?: Noise): Scenario => {
+  const { noise: _, ...quiet } = scenario;
+  const times = { duration: millis(400), warmup: micros(0), gpus: 3, rate: 1_900 };
+  return { ...quiet, ...times, policy, ...(noise !== undefined && { noise }) };
+};
+const FAR = { ctrl: micros(300), data: micros(10), respond: micros(200), jitter: 0 };
+
+test.each(NOISY)("without standstills every decision of %s is the same, to the byte, as without noise", (policy) => {
+  const never = (scopes: readonly StallScope[]): Noise => ({
+    stalls: scopes.map((scope) => ({ kind: "recorded", scope, length: seconds(1), stalls: [] })),
+  });
+  const quiet = decisionLines(short(policy));
+  expect(quiet.length).toBeGreaterThan(800);
+  expect(decisionLines(short(policy, never(STALL_SCOPES)))).toEqual(quiet);
+  // Where runs may take longer, Tutti's executors report their ends, also before the next batch's inputs are there.
+  const far = { ...short(policy, never(["scheduler"])), network: FAR };
+  expect(decisionLines(far)).toEqual(decisionLines({ ...short(policy), network: FAR }));
+});
+
+test.each(NOISY)("while it stands still, %s decides nothing; runs go on, and each request ends once", (policy) => {
+  for (const scope of ["machine", "scheduler"] as const) {
+    const noise: Noise = {
+      stalls: [{ kind: "drawn", scope, every: millis(20), median: millis(4), p99: millis(9) }],
+    };
+    const source = new NoiseSource(noise, { seed: 1, gpus: 1 });
+    const isDeaf = (moment: Instant): boolean => source.heardAt(moment) > moment;
+    const seen = { arrived: 0, ended: 0, endedUnheard: 0, decidedUnheard: 0, longer: 0 };
+    const listener: RunListener = {
+      arrived: () => void seen.arrived++,
+      dispatched: (_, moment) => void (seen.decidedUnheard += isDeaf(moment) ? 1 : 0),
+      refused: (_, __, moment) => {
+        seen.ended++;
+        seen.decidedUnheard += isDeaf(moment) ? 1 : 0;
+      },
+      finished: ({ requests }, begin, end, completed) => {
+        if (!completed) return;
+        seen.ended += requests.length;
+        seen.endedUnheard += isDeaf(end) ? 1 : 0;
+        seen.longer += end - begin > scenario.models[0]!.profile.latency(requests.length) ? 1 : 0;
+      },
+    };
+    simulate(short(policy, noise), { listener });
+    expect(seen.ended).toBe(seen.arrived);
+    expect(seen.decidedUnheard).toBe(0);
+    expect(seen.endedUnheard > 0, "runs end while the scheduler alone stands").toBe(scope === "scheduler");
+    expect(seen.longer > 0, "runs take longer while the machine stands").toBe(scope === "machine");
+  }
 });

@@ -1,10 +1,11 @@
 /**
- * Disturbances of runs by other work on a machine: the whole machine or one accelerator stands still, and some runs
- * take longer than others.
+ * Disturbances by other work on a machine: the whole machine, the process of the scheduler or one accelerator stands
+ * still, and some runs take longer than others.
  *
  *   NO1. Noise depends on the seed alone: policies and rates see the same standstills at the same moments.
  *   NO2. Schedulers plan with the scenario's profiles; they notice noise only by its effects.
  */
+import { LatencyTable } from "@tutti/profile";
 import { type Instant, type Micros, Prng } from "@tutti/units";
 
 export interface Noise {
@@ -14,10 +15,11 @@ export interface Noise {
 }
 
 /**
- * "machine": everything stands, and requests that arrive meanwhile are received at the end. "accelerator": each has
- * stalls of its own.
+ * "scheduler": runs go on, and what the scheduler would hear meanwhile (arrivals, ends of runs, timers) it hears at the
+ * end. "accelerator": runs take longer, on each accelerator by stalls of its own. "machine": both, for all of them.
  */
-export type StallScope = "machine" | "accelerator";
+export const STALL_SCOPES = ["machine", "scheduler", "accelerator"] as const;
+export type StallScope = (typeof STALL_SCOPES)[number];
 
 export type StallProcess =
   /** Exponential gaps of that mean, and lengths that are lognormal with this median and 99th percentile. */
@@ -69,13 +71,11 @@ class StallTrack {
     this.#lap = process.kind === "recorded" ? -prng.nextInt(process.length) : 0;
   }
 
-  /** Time from `begin` on that is lost to stalls that begin before `end`. */
-  lost(begin: number, end: number): number {
-    while ((this.#from.at(-1) ?? -1) <= end) this.#extend();
-    let lost = 0;
-    for (let i = this.#firstEndingAfter(begin); this.#from[i]! < end; i++)
-      lost += this.#until[i]! - Math.max(this.#from[i]!, begin);
-    return lost;
+  /** The first stall that ends after `at`. */
+  next(at: number): { readonly from: number; readonly until: number } {
+    while ((this.#until.at(-1) ?? -1) <= at) this.#extend();
+    const i = this.#firstEndingAfter(at);
+    return { from: this.#from[i]!, until: this.#until[i]! };
   }
 
   #firstEndingAfter(at: number): number {
@@ -109,7 +109,8 @@ class StallTrack {
 
 /** The noise of one run of a scenario. */
 export class NoiseSource {
-  readonly #machine: readonly StallTrack[];
+  /** Stalls of the machine and of the scheduler. */
+  readonly #deaf: readonly StallTrack[];
   readonly #byGpu: readonly (readonly StallTrack[])[];
   readonly #slow: SlowRuns | undefined;
   readonly #offsets: readonly number[];
@@ -119,17 +120,26 @@ export class NoiseSource {
     const root = new Prng(new Prng(seed).nextUint32() ^ SALT);
     const tracks = (scope: StallScope, prng: Prng): StallTrack[] =>
       stalls.filter((process) => process.scope === scope).map((process) => new StallTrack(process, prng.fork()));
-    this.#machine = tracks("machine", root);
+    const machine = tracks("machine", root);
+    this.#deaf = [...machine, ...tracks("scheduler", root)];
     this.#prngs = Array.from({ length: gpus }, () => root.fork());
-    this.#byGpu = this.#prngs.map((prng) => [...this.#machine, ...tracks("accelerator", prng)]);
+    this.#byGpu = this.#prngs.map((prng) => [...machine, ...tracks("accelerator", prng)]);
     this.#slow = slow;
     const length = slow?.kind === "recorded" ? slow.every * slow.factors.length : 1;
     this.#offsets = this.#prngs.map((prng) => prng.nextInt(length));
   }
 
-  /** Moment at which an event at `at` is received on the machine. */
+  /** Whether the scheduler may stand still. */
+  get delaysScheduler(): boolean {
+    return this.#deaf.length > 0;
+  }
+  /** Whether runs may take longer. */
+  get delaysRuns(): boolean {
+    return this.#slow !== undefined || this.#byGpu.some((tracks) => tracks.length > 0);
+  }
+  /** Moment at which the scheduler hears of an event at `at`. */
   heardAt(at: Instant): Instant {
-    return (endOf(this.#machine, at, 1) - 1) as Instant;
+    return (endOf(this.#deaf, at, 1) - 1) as Instant;
   }
 
   /**
@@ -146,14 +156,18 @@ export class NoiseSource {
 
 const SALT = 0x6e6f_6973;
 
-/** End of `work` that begins at `begin`. */
+/** End of `work` that begins at `begin` and goes on while none of the tracks stands. */
 function endOf(tracks: readonly StallTrack[], begin: number, work: number): number {
-  let end = begin + work;
+  let [now, left] = [begin, work];
   for (;;) {
-    let next = begin + work;
-    for (const track of tracks) next += track.lost(begin, end);
-    if (next === end) return end;
-    end = next;
+    let [from, until] = [Infinity, Infinity];
+    for (const track of tracks) {
+      const stall = track.next(now);
+      if (stall.from < from) ({ from, until } = stall);
+    }
+    if (now + left <= from) return now + left;
+    if (from > now) left -= from - now;
+    now = until;
   }
 }
 
@@ -161,6 +175,15 @@ function endOf(tracks: readonly StallTrack[], begin: number, work: number): numb
 export function plannedRun({ slow }: Noise, alone: Micros): Micros {
   if (slow === undefined) return alone;
   return Math.ceil(factorOf(slow, alone) * alone) as Micros;
+}
+
+/** A profile with run times as production's profiler measures them under noise. */
+export function underNoise(profile: LatencyTable, noise: Noise | undefined): LatencyTable {
+  if (noise?.slow === undefined) return profile;
+  const points = profile
+    .toPoints()
+    .map(({ batchSize, latency }) => ({ batchSize, latency: plannedRun(noise, latency) }));
+  return LatencyTable.fromPoints(points, { batchSizeMax: profile.batchSizeMax });
 }
 
 const QUANTILE = 0.99;
