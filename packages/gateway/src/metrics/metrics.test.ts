@@ -60,7 +60,7 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   let [ok, batches, busyUs] = [7, 3, 5e5];
   scene.populate();
   const ingress = scene.join("ingress", {}, () => ({
-    figures: { guardUs: 120 },
+    figures: { guardUs: 120, minuteTurnP50Us: 80, minuteTurnMaxUs: 2_400, minuteGcShare: 0.25 },
     perThread: [{ thread, name: "twice", figures: { ...figures, ok, offered: ok + 3 } }],
   }));
   const batcher = scene.join("batcher", {}, () => ({
@@ -102,6 +102,9 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   expect(valueOf(samples, "tutti_answer_p99_seconds", { model: "twice" })).toBeCloseTo(0.02);
   expect(valueOf(samples, "tutti_accelerator_busy_seconds_total", { gpu: "3" })).toBeCloseTo(0.25 * rises);
   expect(valueOf(samples, "tutti_timer_lateness_seconds", { role: "ingress" })).toBeCloseTo(12e-5);
+  expect(valueOf(samples, "tutti_event_loop_turn_seconds", { role: "ingress", quantile: "0.5" })).toBeCloseTo(8e-5);
+  expect(valueOf(samples, "tutti_event_loop_turn_seconds", { role: "ingress", quantile: "1" })).toBeCloseTo(24e-4);
+  expect(valueOf(samples, "tutti_event_loop_gc_ratio", { role: "ingress" })).toBe(0.25);
   expect(valueOf(samples, "tutti_ranker_epoch", { sub_cluster: "main" })).toBe(3);
   expect(valueOf(samples, "tutti_takeovers_total", { sub_cluster: "main" })).toBe(0);
   expect(valueOf(samples, "tutti_accelerators", { state: "serving" })).toBe(1);

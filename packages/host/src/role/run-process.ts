@@ -87,7 +87,7 @@ export async function runProcess(
 ): Promise<void> {
   const name = processRoleOf(roles);
   let telemetry: OtelTelemetry | undefined;
-  if (decides(roles) && process.execArgv.includes(COLLECT_ALONE)) helpersGiveWay();
+  if (roles.every(decides) && process.execArgv.includes(COLLECT_ALONE)) helpersGiveWay();
   try {
     const options = parseRoleOptions(roles, argv);
     const keys = roles.map(() => actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
@@ -210,6 +210,9 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
     clockErrorUs: clockErrorUs(),
     ...(roles.length === 1 && { loopBusyUs: loopBusyUs() }),
   }));
+  // The process's own figures are reported once: by an actor that schedules, where there is one, as its role says then
+  // whose event loop they are about.
+  const reporter = Math.max(0, roles.findIndex(decides));
   const { store } = nats;
   // A port under a wrong name would go unnoticed when these are spread.
   const common = {
@@ -226,8 +229,7 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
       ...{ ...common, bus: control.actor(), bulk: bulk.actor() },
       ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
       ...(links !== undefined && { links }),
-      // The process's own figures are reported once, by its first actor.
-      ...(index === 0 && { vitals }),
+      ...(index === reporter && { vitals }),
     }),
     close: () => links?.close(),
   };
