@@ -172,8 +172,8 @@ const PANELS: readonly PanelText[] = [
     targets: [
       { expr: "tutti_timer_lateness_seconds", legend: "timers {{role}}" },
       {
-        expr: 'tutti_event_loop_turn_seconds{quantile=~"0.999|1"}',
-        legend: "event loop {{role}}, quantile {{quantile}}",
+        expr: 'tutti_event_loop_turn_seconds{percentile=~"99.9|100"}',
+        legend: "event loop {{role}}, p{{percentile}}",
       },
     ],
   },

@@ -129,7 +129,7 @@ const alerts: readonly Alert[] = [
     description: "Every request is refused. `tutti status` lists the executors.",
   }),
   alert("TuttiSchedulerStalls", {
-    expr: `max by (role) (${SCHEDULING_TURNS}, quantile="1"}) > ${TURN_MAX_SECONDS} or max by (role) (${SCHEDULING_TURNS}, quantile="0.999"}) > ${TURN_P999_SECONDS}`,
+    expr: `max by (role) (${SCHEDULING_TURNS}, percentile="100"}) > ${TURN_MAX_SECONDS} or max by (role) (${SCHEDULING_TURNS}, percentile="99.9"}) > ${TURN_P999_SECONDS}`,
     wait: "10m",
     severity: "ticket",
     summary:
@@ -189,16 +189,16 @@ export const rules = (): object => ({
 /** States of models that serve nothing until somebody acts. */
 const UNSERVED = ["quarantined", "failed", "refused"] as const;
 
-const turnsOf = (role: string, quantile: string): string =>
-  `tutti_event_loop_turn_seconds{role="${role}",quantile="${quantile}"}`;
+const turnsOf = (role: string, percentile: string): string =>
+  `tutti_event_loop_turn_seconds{role="${role}",percentile="${percentile}"}`;
 /** Turns in seconds that are no trouble: executors are not judged. */
 const SHORT_TURNS = {
-  [turnsOf("batcher", "1")]: 0.002,
-  [turnsOf("batcher", "0.999")]: 5e-4,
-  [turnsOf("executor", "1")]: 1,
+  [turnsOf("batcher", "100")]: 0.002,
+  [turnsOf("batcher", "99.9")]: 5e-4,
+  [turnsOf("executor", "100")]: 1,
 };
 /** Turns in seconds of which each alone is one. */
-const STALLS = { [turnsOf("batcher", "1")]: 0.02, [turnsOf("batcher", "0.999")]: 0.0015 };
+const STALLS = { [turnsOf("batcher", "100")]: 0.02, [turnsOf("batcher", "99.9")]: 0.0015 };
 
 /** Input for `promtool test rules`: each alert fires when it should, and none fires while all is well. */
 export function rulesTest(file: string): object {

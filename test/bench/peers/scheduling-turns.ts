@@ -5,9 +5,9 @@ import type { Turns } from "./results.ts";
 export async function schedulingTurns(port: number): Promise<Turns | undefined> {
   if (port === 0) return undefined;
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  const turn = (quantile: string): number =>
-    1_000 * valueOf(text, "turn_seconds", `role="batcher",quantile="${quantile}"`);
-  const [p999Ms, maxMs] = [turn("0.999"), turn("1")];
+  const turn = (percentile: string): number =>
+    1_000 * valueOf(text, "turn_seconds", `role="batcher",percentile="${percentile}"`);
+  const [p999Ms, maxMs] = [turn("99.9"), turn("100")];
   return Number.isNaN(maxMs) ? undefined : { p999Ms, maxMs, gcShare: valueOf(text, "gc_ratio", 'role="batcher"') };
 }
 

@@ -61,22 +61,22 @@ function leaders(view: ClusterView): Map<string, number[]> {
   return epochs;
 }
 
-/** Figures of the turns by quantile; 1: the longest. */
-const TURN_QUANTILES = {
-  "0.5": "minuteTurnP50Us",
-  "0.99": "minuteTurnP99Us",
-  "0.999": "minuteTurnP999Us",
-  "1": "minuteTurnMaxUs",
+/** Figures of the turns by percentile; 100: the longest. promtool keeps the label `quantile` for summaries. */
+const TURN_PERCENTILES = {
+  "50": "minuteTurnP50Us",
+  "99": "minuteTurnP99Us",
+  "99.9": "minuteTurnP999Us",
+  "100": "minuteTurnMaxUs",
 };
 
 const turnMetric = (view: ClusterView): Declaration => ({
   type: "gauge",
   name: "tutti_event_loop_turn_seconds",
   help: "Turns of the event loop in the last minute, at the actor where it is worst: what comes meanwhile waits",
-  labels: ["role", "quantile"],
+  labels: ["role", "percentile"],
   rows: () =>
-    Object.entries(TURN_QUANTILES).flatMap(([quantile, figure]) =>
-      [...worstOf(view, figure)].map(([role, value]): Row => [{ role, quantile }, value]),
+    Object.entries(TURN_PERCENTILES).flatMap(([percentile, figure]) =>
+      [...worstOf(view, figure)].map(([role, value]): Row => [{ role, percentile }, value]),
     ),
 });
 
@@ -140,7 +140,7 @@ export function actorMetrics(view: ClusterView): Declaration[] {
     ),
     worst(
       "tutti_event_loop_lag_seconds",
-      'Former name of tutti_event_loop_turn_seconds{quantile="0.99"}, which goes with the next release',
+      'Former name of tutti_event_loop_turn_seconds{percentile="99"}, which goes with the next release',
       "minuteTurnP99Us",
     ),
     worst(

@@ -103,8 +103,8 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   expect(valueOf(samples, "tutti_answer_p99_seconds", { model: "twice" })).toBeCloseTo(0.02);
   expect(valueOf(samples, "tutti_accelerator_busy_seconds_total", { gpu: "3" })).toBeCloseTo(0.25 * rises);
   expect(valueOf(samples, "tutti_timer_lateness_seconds", { role: "ingress" })).toBeCloseTo(12e-5);
-  expect(valueOf(samples, "tutti_event_loop_turn_seconds", { role: "ingress", quantile: "0.5" })).toBeCloseTo(8e-5);
-  expect(valueOf(samples, "tutti_event_loop_turn_seconds", { role: "ingress", quantile: "1" })).toBeCloseTo(24e-4);
+  expect(valueOf(samples, "tutti_event_loop_turn_seconds", { role: "ingress", percentile: "50" })).toBeCloseTo(8e-5);
+  expect(valueOf(samples, "tutti_event_loop_turn_seconds", { role: "ingress", percentile: "100" })).toBeCloseTo(24e-4);
   expect(valueOf(samples, "tutti_event_loop_gc_ratio", { role: "ingress" })).toBe(0.25);
   expect(valueOf(samples, "tutti_ranker_epoch", { sub_cluster: "main" })).toBe(3);
   expect(valueOf(samples, "tutti_takeovers_total", { sub_cluster: "main" })).toBe(0);
