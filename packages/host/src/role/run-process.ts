@@ -17,6 +17,7 @@ import {
 import { type Bus, type BusStatus, HostBus } from "@tutti/ports/bus";
 import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/node/clock";
+import { EventLoopTurns } from "@tutti/node/event-loop";
 import { type ProcessRole, type Role, subjectsOf } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
 import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
@@ -203,7 +204,7 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
   const links = await openLinks(roles, { buses: { control, bulk }, onFault });
   const local: LocalActors = {};
   const stallDetector = new BrokerStallDetector(nats.control, clock, AWAKE_WITHIN, PULSE_EVERY);
-  const vitals = watchVitals(() => ({
+  const vitals = watchVitals(new EventLoopTurns(), () => ({
     ...nats.traffic(),
     ...{ linkMessagesOut: control.links.traffic.messages + bulk.links.traffic.messages },
     ...{ linkBytesOut: control.links.traffic.bytes + bulk.links.traffic.bytes },

@@ -1,10 +1,12 @@
+import { EventLoopTurns } from "@tutti/node/event-loop";
 import { expect, test } from "vitest";
 import { loopBusyUs, watchVitals } from "./vitals.ts";
 
 const turn = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 test("a turn that takes long shows once in the figures of a second, and stays in those of the minute", async () => {
-  const read = watchVitals(() => ({ messagesIn: 7 }));
+  const turns = new EventLoopTurns();
+  const read = watchVitals(turns, () => ({ messagesIn: 7 }));
   await turn(60);
   const before = read();
   const until = performance.now() + 300;
@@ -18,6 +20,7 @@ test("a turn that takes long shows once in the figures of a second, and stays in
   const later = read();
   expect(later["turnMaxUs"]).toBeLessThan(after["turnMaxUs"]!);
   expect(later["minuteTurnMaxUs"]).toBe(after["turnMaxUs"]);
+  turns.stop();
 });
 
 test("the time in which the event loop works is counted, and the time in which it waits isn't", async () => {

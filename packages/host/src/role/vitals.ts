@@ -1,6 +1,6 @@
 /** Figures of this process, which one of its actors reports with its own: totals since its start, and turns. */
 import { performance } from "node:perf_hooks";
-import { EventLoopTurns } from "@tutti/node/event-loop";
+import type { EventLoopTurns } from "@tutti/node/event-loop";
 
 /**
  * Time for which the event loop was not waiting, since the start of the process. Reported by processes of one role: it
@@ -9,8 +9,10 @@ import { EventLoopTurns } from "@tutti/node/event-loop";
 export const loopBusyUs = (): number => Math.round(performance.eventLoopUtilization().active * 1_000);
 
 /** @param more - further figures of the process */
-export function watchVitals(more: () => Readonly<Record<string, number>>): () => Readonly<Record<string, number>> {
-  const turns = new EventLoopTurns();
+export function watchVitals(
+  turns: EventLoopTurns,
+  more: () => Readonly<Record<string, number>>,
+): () => Readonly<Record<string, number>> {
   return () => {
     const { user, system } = process.cpuUsage();
     const { sinceRead, minute } = turns.read();
