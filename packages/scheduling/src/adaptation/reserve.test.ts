@@ -41,7 +41,7 @@ test("a machine that begins to stand still is answered within a second, and give
   expect(reserve.us).toBe(0);
 });
 
-test("one stall long ago doesn't hold a slow model's reserve: requests fade with time too (RES-2)", () => {
+test("one stall long ago doesn't hold a slow model's reserve: requests fade with time too (RES-3)", () => {
   const reserve = new Reserve();
   const late = { requests: [1, 2, 3].map(() => ({ deadline: instant(1_000_000) })), reserve: 0 };
   reserve.note(late, instant(1_003_000), SLO);
@@ -49,6 +49,14 @@ test("one stall long ago doesn't hold a slow model's reserve: requests fade with
   for (let second = 2; second < 32; second++)
     reserve.note({ requests: [{ deadline: instant(1e6 * second + 1) }], reserve: 0 }, instant(1e6 * second), SLO);
   expect(reserve.us).toBe(0);
+});
+
+test("what a reserve can't mend raises none: a machine that stood still for a second (RES-2)", () => {
+  const reserve = new Reserve();
+  const quiet = run(reserve, 2_000, 0, () => -100);
+  run(reserve, 50, quiet, (i) => 1_000_000 - 20_000 * i);
+  expect(reserve.us).toBe(0);
+  expect(reserve.late).toBeGreaterThan(400);
 });
 
 test("the reserve is between 0 and a quarter of the SLO, whatever ends when (RES-1)", () => {

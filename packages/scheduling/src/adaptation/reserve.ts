@@ -8,8 +8,10 @@
  *
  *   RES-1. 0 ≤ reserve ≤ SLO/4. It is taken off the deadline when a batch's size and start are chosen, but from no
  *          request that can then not run even alone: a request that can be in time without it is not refused for it.
- *   RES-2. Requests fade with the number that came after them, and with time.
- *   RES-3. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
+ *   RES-2. A need beyond the bound doesn't count, since no reserve mends it. After a long stall hundreds of requests
+ *          have such a need, and batches that keep all they can in hand would be small for seconds.
+ *   RES-3. Requests fade with the number that came after them, and with time.
+ *   RES-4. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
  */
 import type { Instant, Micros } from "@tutti/units";
 
@@ -35,7 +37,7 @@ export class Reserve {
   us = 0;
   /** Requests that were granted in time and answered late. */
   late = 0;
-  /** Weight of requests by what they needed, in steps; the last: more than the bound. */
+  /** Weight of requests by what they needed, in steps. */
   readonly #needs = new Float64Array(STEPS + 1);
   #weight = 0;
   #notedAt = -Infinity;
@@ -51,7 +53,7 @@ export class Reserve {
       const lateBy = end - deadline;
       if (lateBy > 0) this.late++;
       const need = Math.ceil((lateBy + reserve) / step);
-      this.#needs[need <= 0 ? 0 : need < STEPS ? need : STEPS]!++;
+      this.#needs[need <= 0 || need > STEPS ? 0 : need]!++;
     }
     this.us = Math.round(step * this.#quantile());
   }
