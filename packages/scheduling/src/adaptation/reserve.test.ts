@@ -6,6 +6,9 @@ import { Reserve } from "./reserve.ts";
 const SLO = millis(25);
 const STEP = SLO / 4 / 64;
 
+/** Accelerators that carry all, whatever is kept in hand. */
+const plenty = (): number => 1;
+
 /** Batches of ten, one a millisecond; the first request of each is late by `lateBy` with the reserve taken off. */
 function run(reserve: Reserve, batches: number, from: number, lateBy: (i: number) => number): number {
   for (let i = 0; i < batches; i++) {
@@ -13,6 +16,7 @@ function run(reserve: Reserve, batches: number, from: number, lateBy: (i: number
     const due = end - lateBy(i) + reserve.us;
     const requests = Array.from({ length: 10 }, (_, j) => ({ deadline: instant(Math.round(due) + 2_000 * j) }));
     reserve.note({ requests, reserve: reserve.us }, end, SLO);
+    reserve.choose(end, SLO, plenty);
   }
   return from + batches;
 }
@@ -45,10 +49,27 @@ test("one stall long ago doesn't hold a slow model's reserve: requests fade with
   const reserve = new Reserve();
   const late = { requests: [1, 2, 3].map(() => ({ deadline: instant(1_000_000) })), reserve: 0 };
   reserve.note(late, instant(1_003_000), SLO);
+  reserve.choose(instant(1_003_000), SLO, plenty);
   expect(reserve.us).toBeGreaterThanOrEqual(3_000);
   for (let second = 2; second < 32; second++)
     reserve.note({ requests: [{ deadline: instant(1e6 * second + 1) }], reserve: 0 }, instant(1e6 * second), SLO);
+  reserve.choose(instant(32e6), SLO, plenty);
   expect(reserve.us).toBe(0);
+});
+
+test("less is kept in hand where more is then served in time: smaller batches must still carry the load", () => {
+  const reserve = new Reserve();
+  run(reserve, 2_000, 0, (i) => (i % 10 === 0 ? 4_000 : 0)); // a hundredth of the requests
+  expect(reserve.us).toBeGreaterThan(3_900);
+  /** What is served in time, where each millisecond in hand takes a share of what could be carried. */
+  const chosen = (at: number, capacity: number, share: number): number => {
+    reserve.choose(instant(1e6 + 1_000 * at), SLO, (us) => Math.min(1, capacity * (1 - (share * us) / 1_000)));
+    return reserve.us;
+  };
+  expect(chosen(2_100, 2, 0.02)).toBeGreaterThan(3_900); // all is carried all the same
+  expect(chosen(2_200, 1, 0.02)).toBe(0); // 8 % are not carried, to have 1 % in time
+  expect(chosen(2_300, 1, 0.001)).toBeGreaterThan(3_900); // 0.4 %
+  expect(chosen(2_400, 1.06, 0.02)).toBeGreaterThan(2_700); // as far as all is carried, though that mends nothing
 });
 
 test("what a reserve can't mend raises none: a machine that stood still for a second (RES-2)", () => {
@@ -65,15 +86,16 @@ test("the reserve is between 0 and a quarter of the SLO, whatever ends when (RES
     lateBy: fc.integer({ min: -50_000, max: 10_000_000 }),
   });
   fc.assert(
-    fc.property(fc.array(batch, { maxLength: 50 }), (batches) => {
+    fc.property(fc.array(batch, { maxLength: 50 }), fc.float({ min: 0, max: 4, noNaN: true }), (batches, capacity) => {
       const reserve = new Reserve();
       let at = 20_000_000;
       for (const { size, lateBy } of batches) {
         const requests = Array.from({ length: size }, () => ({ deadline: instant(Math.max(0, at - lateBy)) }));
         reserve.note({ requests, reserve: reserve.us }, instant(at), SLO);
+        reserve.choose(instant(at), SLO, (us) => 1 - (capacity * us) / SLO);
         expect(reserve.us).toBeGreaterThanOrEqual(0);
         expect(reserve.us).toBeLessThanOrEqual(SLO / 4);
-        at += 5_000;
+        at += 20_000;
       }
     }),
   );

@@ -4,7 +4,8 @@
  *
  * Plans take the typical run and the typical way. What is beyond it (slow runs, late messages, a process or a machine
  * that stands still) is measured once, where it counts: each request that ran tells how much its batch would have had
- * to keep in hand for it. The reserve is the quantile of these needs that leaves LATE of the requests late.
+ * to keep in hand for it. The reserve is the quantile of these needs that leaves LATE of the requests late, or less where
+ * more requests are then served in time: what is kept in hand makes batches smaller, and the capacity with them.
  *
  *   RES-1. 0 ≤ reserve ≤ SLO/4. It is taken off the deadline when a batch's size and start are chosen, but from no
  *          request that can then not run even alone: a request that can be in time without it is not refused for it.
@@ -24,6 +25,9 @@ const MOST = 1 / 4;
 /** Steps of the reserve up to its bound. */
 const STEPS = 64;
 
+/** How often the reserve is chosen anew, µs. */
+const CHOOSE_EVERY = 20_000;
+
 /** What `note` needs of an ended batch. */
 interface Ended {
   /** In the order of their deadlines. */
@@ -41,6 +45,7 @@ export class Reserve {
   readonly #needs = new Float64Array(STEPS + 1);
   #weight = 0;
   #notedAt = -Infinity;
+  #chooseDue = -Infinity;
 
   /** Notes a batch that ended at `end`. */
   note({ requests, reserve }: Ended, end: Instant, slo: Micros): void {
@@ -55,15 +60,31 @@ export class Reserve {
       const need = Math.ceil((lateBy + reserve) / step);
       this.#needs[need <= 0 || need > STEPS ? 0 : need]!++;
     }
-    this.us = Math.round(step * this.#quantile());
   }
 
-  /** The fewest steps that are too few for at most LATE of the requests. */
-  #quantile(): number {
+  /**
+   * Sets the reserve.
+   *
+   * @param served - requests per time that are served with so much kept in hand, µs
+   */
+  choose(at: Instant, slo: Micros, served: (us: number) => number): void {
+    if (at < this.#chooseDue) return;
+    this.#chooseDue = at + CHOOSE_EVERY;
+    const step = (MOST * slo) / STEPS;
+    const allowed = Math.max(1, LATE * this.#weight);
     let above = 0;
     let steps = STEPS;
-    const allowed = Math.max(1, LATE * this.#weight);
     while (steps > 0 && above + this.#needs[steps]! <= allowed) above += this.#needs[steps--]!;
-    return steps;
+    const most = served(0);
+    let best = -1;
+    for (; steps >= 0; above += this.#needs[steps--]!) {
+      const carried = served(steps * step);
+      const inTime = carried * (1 - above / Math.max(1, this.#weight));
+      if (inTime > best) {
+        best = inTime;
+        this.us = Math.round(step * steps);
+      }
+      if (carried >= most) return; // less in hand serves no more
+    }
   }
 }

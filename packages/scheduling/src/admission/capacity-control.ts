@@ -79,11 +79,12 @@ export type OverloadState = "normal" | "overloaded" | "stalled";
 export class CapacityControl {
   state: OverloadState = "normal";
   /** Accelerators that the model has, and µs of one that a request takes; 0 while unknown (CAP-2). */
-  #accelerators = 0;
+  accelerators = 0;
   #each = 0;
-  /** Requests per µs; `best`: of the capacity lately. */
+  /** Requests per µs that arrive, those included that were refused before they could queue. */
+  offered = 0;
+  /** The best capacity lately, requests per µs. */
   #best = 0;
-  #offered = 0;
   #least = 0;
   /** Periods in a row that look like overload, that could have admitted everything, and in which anything happened. */
   #streak = 0;
@@ -96,7 +97,7 @@ export class CapacityControl {
 
   /** Requests per µs that accelerators could serve; Infinity while unknown. */
   get capacity(): number {
-    return this.#each === 0 ? Infinity : this.#accelerators / this.#each;
+    return this.#each === 0 ? Infinity : this.accelerators / this.#each;
   }
   /** Requests per µs to admit; Infinity while normal. */
   get rate(): number {
@@ -106,7 +107,7 @@ export class CapacityControl {
   end(period: Period): void {
     const { length, offered, dispatched, dropped } = period;
     const isEmpty = offered + dispatched + dropped === 0;
-    const isSudden = this.#unbroken >= UNBROKEN_MIN && this.#offered * length >= MANY;
+    const isSudden = this.#unbroken >= UNBROKEN_MIN && this.offered * length >= MANY;
     if (this.state !== "normal")
       this.state = isEmpty && (this.state === "stalled" || isSudden) ? "stalled" : "overloaded";
     this.#unbroken = isEmpty ? 0 : this.#unbroken + 1;
@@ -124,12 +125,12 @@ export class CapacityControl {
   }
 
   #learn({ length, offered, dispatched, run, idle, work }: Period, follow: number): void {
-    this.#offered += follow * (offered / length - this.#offered);
+    this.offered += follow * (offered / length - this.offered);
     if (dispatched === 0) return; // CAP-2
     const accelerators = (run + idle) / length;
     const areAll = idle < UNASKED * run;
-    const part = areAll ? follow : accelerators > this.#accelerators ? Math.max(follow, RISE_UNASKED) : 0;
-    this.#accelerators += part * (accelerators - this.#accelerators);
+    const part = areAll ? follow : accelerators > this.accelerators ? Math.max(follow, RISE_UNASKED) : 0;
+    this.accelerators += part * (accelerators - this.accelerators);
     const each = work / dispatched;
     this.#each = this.#each === 0 ? each : this.#each + follow * (each - this.#each);
     this.#best = Math.max(this.capacity, this.#best * BEST_FADE ** Math.max(1, follow / FOLLOW));
@@ -145,7 +146,7 @@ export class CapacityControl {
     const isFlood = offered > FLOOD * this.#best * length && dropped >= MANY && !areLate; // CAP-4
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return;
     this.state = "overloaded";
-    this.#offered = offered / length;
+    this.offered = offered / length;
     this.#settled = 0;
     this.#factor = 1;
     this.#rise = RISE;
@@ -154,7 +155,7 @@ export class CapacityControl {
   }
 
   #steer({ length, dispatched, dropped }: Period): void {
-    this.#settled = this.#offered <= this.rate ? this.#settled + 1 : 0;
+    this.#settled = this.offered <= this.rate ? this.#settled + 1 : 0;
     if (this.#settled >= EXIT_PERIODS) {
       this.state = "normal";
       this.#streak = 0;

@@ -96,9 +96,14 @@ export class BatchTargets {
     return target;
   }
   #compute(slo: Micros): number {
+    return this.withReserve(slo, this.#reserve, this.#rate);
+  }
+
+  /** The target batch at a rate, with so much time kept in hand, µs; without a fixed target. */
+  withReserve(slo: Micros, reserve: number, rate: number): number {
     const { profile, ctrl, perItem, respond } = this.#inputs;
-    const left = Math.max(0, slo - this.#reserve) as Micros;
-    const ideal = targetBatch({ profile, slo: left, rate: this.#rate, ctrl, perItem, respond });
+    const left = Math.max(0, slo - reserve) as Micros;
+    const ideal = targetBatch({ profile, slo: left, rate, ctrl, perItem, respond });
     return this.#share === 1 ? ideal : Math.max(1, Math.round(this.#share * ideal));
   }
   #forget(): void {

@@ -238,9 +238,18 @@ export function batchFinished(
   if (model.inFlightBatches.release(batchId) && wasFull) update(model, out);
 }
 
-function noteEnd({ reserve, slo, inFlightBatches }: ModelThread, batchId: BatchId, end: Instant | undefined): void {
+function noteEnd(model: ModelThread, batchId: BatchId, end: Instant | undefined): void {
+  const { reserve, slo, inFlightBatches } = model;
   const batch = end === undefined ? undefined : inFlightBatches.find(batchId);
-  if (batch !== undefined) reserve.note(batch, end!, slo);
+  if (batch === undefined) return;
+  reserve.note(batch, end!, slo);
+  reserve.choose(model.now, slo, (us) => servedWith(model, us));
+}
+
+/** Requests per µs that are served in target batches which keep so much in hand: all, or what accelerators carry. */
+function servedWith({ targets, slo, profile, shares: { control } }: ModelThread, us: number): number {
+  const b = targets.withReserve(slo, us, control.offered);
+  return Math.min(control.offered, (control.accelerators * b) / profile.latency(b));
 }
 
 export function batchRefused(model: ModelThread, at: Instant, batchId: BatchId, out: ModelEffects): void {
