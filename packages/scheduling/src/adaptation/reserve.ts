@@ -33,6 +33,8 @@ interface Ended {
 export class Reserve {
   /** Time that batches keep in hand now, µs. */
   us = 0;
+  /** Share of the requests that needed more, 0 … 1. */
+  beyond = 0;
   /** Requests that were granted in time and answered late. */
   late = 0;
   /** Weight of requests by what they needed, in steps; the last: more than the bound. */
@@ -56,12 +58,13 @@ export class Reserve {
     this.us = Math.round(step * this.#quantile());
   }
 
-  /** The fewest steps that are too few for at most LATE of the requests. */
+  /** The fewest steps that are too few for at most LATE of the requests; sets `beyond`. */
   #quantile(): number {
     let above = 0;
     let steps = STEPS;
     const allowed = Math.max(1, LATE * this.#weight);
     while (steps > 0 && above + this.#needs[steps]! <= allowed) above += this.#needs[steps--]!;
+    this.beyond = this.#weight > 0 ? above / this.#weight : 0;
     return steps;
   }
 }
