@@ -30,6 +30,17 @@ test("batches keep what all but half a percent of the requests need, whatever wa
   run(reserve, 4_000, 0, () => (prng.nextFloat() < 0.1 ? 4_000 * prng.nextFloat() : 0));
   expect(reserve.us).toBeGreaterThan(2_000 - 5 * STEP);
   expect(reserve.us).toBeLessThan(2_000 + 5 * STEP);
+  expect(reserve.beyond).toBeLessThanOrEqual(0.005);
+  expect(reserve.beyond).toBeGreaterThan(0.004);
+});
+
+test("the share of requests that end later than the reserve is told, also where it is at its bound (RES-1)", () => {
+  const reserve = new Reserve();
+  expect(reserve.beyond).toBe(0);
+  // Of each batch four in ten requests are later than any reserve may be.
+  run(reserve, 2_000, 0, () => SLO / 2);
+  expect(reserve.us).toBe(SLO / 4);
+  expect(reserve.beyond).toBeCloseTo(0.4, 9);
 });
 
 test("a machine that begins to stand still is answered within a second, and given back within thirty of quiet", () => {

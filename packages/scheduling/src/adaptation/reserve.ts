@@ -64,7 +64,8 @@ export class Reserve {
     let steps = STEPS;
     const allowed = Math.max(1, LATE * this.#weight);
     while (steps > 0 && above + this.#needs[steps]! <= allowed) above += this.#needs[steps--]!;
-    this.beyond = this.#weight > 0 ? above / this.#weight : 0;
+    // At its bound the reserve is too short for all of the last step.
+    this.beyond = this.#weight > 0 ? (steps === STEPS ? this.#needs[STEPS]! : above) / this.#weight : 0;
     return steps;
   }
 }
