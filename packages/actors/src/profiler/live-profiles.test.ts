@@ -56,7 +56,9 @@ test("what was measured, what plans use and the recent runs' spread stand beside
     { ...of(3, 7, 8.4), spread },
     of(4, 8, 9.6),
   ]);
-  expect(profiles.learned(instant(9_000_000))).toEqual([]);
+  expect(profiles.learned(instant(9_000_000))).toEqual([of(1, 5, 6), of(2, 6, 7.2), of(4, 8, 9.6)]);
+  profiles.news(instant(60_000_000), WHOLE);
+  expect(profiles.learned(instant(60_000_000))).toEqual([]);
 });
 
 const measured = (type: string, factor: number): Pick<ProfileMeasured, "type" | "bucket" | "samples" | "failure"> => {

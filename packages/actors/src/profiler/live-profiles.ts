@@ -162,14 +162,14 @@ export class LiveProfiles {
 
   /**
    * What plans use beside what was given, for people, at the sizes that are measured at load and at those that ran
-   * lately. Empty: nothing has run lately.
+   * lately. Empty: nothing has run lately, and plans use what was given.
    */
   learned(at: Instant): LearnedSize[] {
     const sizes = [...this.#byType.values()].flatMap((one) =>
       one.observers.flatMap((observer, bucket) => this.#learnedOf(one, bucket, observer.spread(at))),
     );
-    const ran = sizes.filter(({ spread }) => spread !== undefined);
-    return ran.length === 0 || sizes.length > LEARNED_SIZES_MAX ? ran.slice(0, LEARNED_SIZES_MAX) : sizes;
+    const telling = sizes.filter(({ spread, given, learned }) => spread !== undefined || given !== learned);
+    return telling.length === 0 || sizes.length > LEARNED_SIZES_MAX ? telling.slice(0, LEARNED_SIZES_MAX) : sizes;
   }
   #learnedOf({ given: { type }, seeds }: Observed, bucket: number, spreads: readonly Spread[]): LearnedSize[] {
     const { byType, profiles } = this.#published;

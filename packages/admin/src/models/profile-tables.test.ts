@@ -47,12 +47,12 @@ test("a measured profile is shown as it was measured, also once plans use anothe
   });
 });
 
-test("a model that has not run yet shows its profile, and that nothing has run", () => {
+test("a model that has not run yet shows its profile, and that nothing is learned", () => {
   const fresh = { ...status, profiles: [points(1)] };
   const text = renderProfiles(profileTables(given, fresh, undefined), undefined);
   expect(rows(text).slice(2)).toEqual([
     ...["1|5 ms|5 ms|-|-|-|-", "2|6 ms|6 ms|-|-|-|-", "4|8 ms|8 ms|-|-|-|-"],
-    "Plans use what is learned. No batch has run yet.",
+    "Plans use what is learned. Nothing is learned yet.",
   ]);
   expect(profileTables(spec, undefined, undefined)).toEqual([]);
   expect(profileTables(spec, { ...status, profiles: [] }, undefined)).toEqual([]);

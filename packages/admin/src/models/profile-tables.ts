@@ -94,7 +94,7 @@ export function renderProfiles(tables: readonly ProfileTable[], times: ModelRunT
 /** What the quantiles are of. */
 export const spreadText = (times: ModelRunTimes | undefined): string =>
   times?.learned === undefined
-    ? "Plans use what is learned. No batch has run yet."
+    ? "Plans use what is learned. Nothing is learned yet."
     : `Plans use what is learned. The quantiles are those of recent runs, until ${new Date(times.learned.at / 1_000).toISOString()}.`;
 
 const duration = (us: number): string => formatDuration(micros(Math.round(us)));
