@@ -166,12 +166,15 @@ const PANELS: readonly PanelText[] = [
     ],
   },
   {
-    title: "How late timers and event loops are",
+    title: "How late timers are, and how long turns of the event loop",
     description: "At the actor where it is worst. Milliseconds here are batches that start late.",
     unit: "s",
     targets: [
       { expr: "tutti_timer_lateness_seconds", legend: "timers {{role}}" },
-      { expr: "tutti_event_loop_lag_seconds", legend: "event loop {{role}}" },
+      {
+        expr: 'tutti_event_loop_turn_seconds{percentile=~"99.9|100"}',
+        legend: "event loop {{role}}, p{{percentile}}",
+      },
     ],
   },
 ];

@@ -5,6 +5,11 @@ import { rate, share, sumBy } from "./metric-query.ts";
 const OBJECTIVE = 0.99;
 const RUNBOOK = "docs/README.md";
 
+/** Bounds on turns of an event loop that schedules, the same as those of `tutti doctor`. */
+const TURN_MAX_SECONDS = 0.003;
+const TURN_P999_SECONDS = 0.001;
+const SCHEDULING_TURNS = 'tutti_event_loop_turn_seconds{role=~"batcher|ranker"';
+
 interface Alert {
   readonly alert: string;
   readonly expr: string;
@@ -123,6 +128,15 @@ const alerts: readonly Alert[] = [
     summary: "No accelerator serves",
     description: "Every request is refused. `tutti status` lists the executors.",
   }),
+  alert("TuttiSchedulerStalls", {
+    expr: `max by (role) (${SCHEDULING_TURNS}, percentile="100"}) > ${TURN_MAX_SECONDS} or max by (role) (${SCHEDULING_TURNS}, percentile="99.9"}) > ${TURN_P999_SECONDS}`,
+    wait: "10m",
+    severity: "ticket",
+    summary:
+      "The process of a {{ $labels.role }} stands still for {{ $value | humanizeDuration }} at a time: grants are late, and requests with them",
+    description:
+      "tutti_event_loop_gc_ratio is the share of garbage collection. `tutti doctor` says whether the machine is busy with something else.",
+  }),
   alert("TuttiNoSpare", {
     expr: "tutti_ranker_spares == 0",
     wait: "10m",
@@ -175,6 +189,17 @@ export const rules = (): object => ({
 /** States of models that serve nothing until somebody acts. */
 const UNSERVED = ["quarantined", "failed", "refused"] as const;
 
+const turnsOf = (role: string, percentile: string): string =>
+  `tutti_event_loop_turn_seconds{role="${role}",percentile="${percentile}"}`;
+/** Turns in seconds that are no trouble: executors are not judged. */
+const SHORT_TURNS = {
+  [turnsOf("batcher", "100")]: 0.002,
+  [turnsOf("batcher", "99.9")]: 5e-4,
+  [turnsOf("executor", "100")]: 1,
+};
+/** Turns in seconds of which each alone is one. */
+const STALLS = { [turnsOf("batcher", "100")]: 0.02, [turnsOf("batcher", "99.9")]: 0.0015 };
+
 /** Input for `promtool test rules`: each alert fires when it should, and none fires while all is well. */
 export function rulesTest(file: string): object {
   const constant = (value: number): string => `${value}x400`;
@@ -191,6 +216,7 @@ export function rulesTest(file: string): object {
     { series: 'tutti_accelerators{state="serving"}', values: constant(4) },
     { series: 'tutti_accelerators{state="halted"}', values: constant(0) },
     { series: "tutti_advice_accelerators", values: constant(4) },
+    ...Object.entries(SHORT_TURNS).map(([series, s]) => ({ series, values: constant(s) })),
     // An hour's work that is submitted every hour, and done within it.
     { series: 'tutti_job_backlog{model="m"}', values: hourly },
     { series: 'tutti_job_rate{model="m"}', values: constant(1) },
@@ -200,11 +226,9 @@ export function rulesTest(file: string): object {
   const scene = (changes: Readonly<Record<string, string>>, fires: readonly string[], evalTime = "30m"): object => ({
     interval: "1m",
     name: fires.join(", ") || "all is well",
-    input_series: [
-      ...well
-        .filter(({ series }) => changes[series] !== "")
-        .map(({ series, values }) => ({ series, values: changes[series] ?? values })),
-    ],
+    input_series: well
+      .filter(({ series }) => changes[series] !== "")
+      .map(({ series, values }) => ({ series, values: changes[series] ?? values })),
     promql_expr_test: names.map((name) => ({
       // The test compares labels alone: the texts of alerts are for people, and may change.
       expr: `count by (alertname) (ALERTS{alertname="${name}", alertstate="firing"})`,
@@ -235,6 +259,7 @@ export function rulesTest(file: string): object {
         "TuttiNoAccelerator",
       ]),
       scene({ 'tutti_ranker_spares{sub_cluster="main"}': constant(0) }, ["TuttiNoSpare"]),
+      ...Object.entries(STALLS).map(([series, s]) => scene({ [series]: constant(s) }, ["TuttiSchedulerStalls"])),
       scene({ tutti_advice_accelerators: constant(6) }, ["TuttiTooFewAccelerators"]),
       scene({ 'tutti_job_backlog{model="m"}': rising(60) }, ["TuttiJobsStand"], "100m"),
       scene(

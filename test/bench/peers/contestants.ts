@@ -9,6 +9,8 @@ import { type PeerName, environmentOf } from "./peer-environments.ts";
 import { answersWithin, type Way } from "./probe.ts";
 import { ProcessGroup } from "./process-group.ts";
 import { type Asked, type RequestForm, loadKind } from "./requests.ts";
+import type { Turns } from "./results.ts";
+import { schedulingTurns } from "./scheduling-turns.ts";
 import type { ServedModel } from "./served-models.ts";
 import type { ServerSettings } from "./server-settings.ts";
 import type { Setting, SystemName, Workload } from "./workloads.ts";
@@ -18,6 +20,8 @@ export interface Contestant extends Way {
   readonly setting: Setting;
   readonly kinds: readonly LoadKind[];
   readonly processes: ProcessGroup;
+  /** Turns of the event loop that schedules, of the last minute; undefined: it has no scheduler. */
+  turns(): Promise<Turns | undefined>;
   stop(): Promise<void>;
 }
 
@@ -49,8 +53,9 @@ export async function start(names: readonly SystemName[], options: StartOptions)
     const kinds = options.asked.map((one) =>
       loadKind(one, formOf(name, options.workload), pathOf(family, one.model.name)),
     );
-    const { processes, stop } = server;
-    return { name, setting: options.setting, transport, port: server.ports[transport], kinds, processes, stop };
+    const { processes, stop, ports } = server;
+    const turns = (): Promise<Turns | undefined> => schedulingTurns(ports.metrics);
+    return { name, setting: options.setting, transport, port: ports[transport], kinds, processes, turns, stop };
   });
   for (const one of contestants) {
     const isReady = await answersWithin(one, one.kinds, {
@@ -96,7 +101,8 @@ function pathOf(family: Family, model: string): string {
 
 interface Server {
   readonly child: ChildProcess;
-  readonly ports: Readonly<Record<"http" | "nats", number>>;
+  /** 0: it has none. */
+  readonly ports: Readonly<Record<"http" | "nats" | "metrics", number>>;
   readonly processes: ProcessGroup;
   readonly log: string;
   stop(): Promise<void>;
@@ -119,7 +125,7 @@ async function launchServer(family: Exclude<Family, "tutti">, options: StartOpti
     ...{ PYTHONDONTWRITEBYTECODE: "1", BENTOML_HOME: workspace, BENTOML_DO_NOT_TRACK: "True" },
     ...{ RAY_USAGE_STATS_ENABLED: "0", RAY_TMPDIR: workspace, TMPDIR: workspace },
   };
-  const ports = { http: port, nats: 0 };
+  const ports = { http: port, nats: 0, metrics: 0 };
   if (family === "bare")
     return launched(process.execPath, ["bare-server.ts"], { env, cwd: import.meta.dirname, ports, workspace });
   const cwd = join(import.meta.dirname, "python");
@@ -127,14 +133,14 @@ async function launchServer(family: Exclude<Family, "tutti">, options: StartOpti
 }
 
 async function launchTutti({ workload, asked, folder, tuttiFlags }: StartOptions): Promise<Server> {
-  const [http, nats] = [await freePort(), await freePort()];
+  const [http, nats, metrics] = [await freePort(), await freePort(), await freePort()];
   const workspace = mkdtempSync(join(folder, "tutti-"));
-  const ports = ["--port", nats, "--http-port", http, "--grpc-port", 0, "--metrics-port", 0].map(String);
+  const ports = ["--port", nats, "--http-port", http, "--grpc-port", 0, "--metrics-port", metrics].map(String);
   const models = workload.measure === "idle" ? [] : modelFlags(workload, asked, workspace);
   const main = join(ROOT, "packages/cli/src/main.ts");
   const args = [main, "up", "--json", ...ports, ...models, ...tuttiFlags];
   const env = process.env;
-  const server = launched(process.execPath, args, { env, cwd: ROOT, ports: { http, nats }, workspace });
+  const server = launched(process.execPath, args, { env, cwd: ROOT, ports: { http, nats, metrics }, workspace });
   await hasSaid(server, "ready");
   return server;
 }

@@ -41,10 +41,12 @@ async function measureGroup(stage: Stage, group: readonly Entrant[]): Promise<Ro
     await stopAll(contestants.filter((one) => !best.includes(one)));
     const at70 = await inTurn(stage, best, AT_ROUNDS, (one) => AT_SHARE * goodputs.get(one)!, stage.seconds / 2);
     for (const one of best) remember(stage, one.name, { goodput: goodputs.get(one)!, setting: one.setting });
-    return best.map((one) => {
+    const rows = best.map((one): Row => {
       const reports = at70.get(one)!;
       return { ...rowOf(one), ...found.get(one)!, at70: { ...latencyOf(reports), good: goodOf(reports) } };
     });
+    await addTurns(rows, best);
+    return rows;
   } finally {
     await stopAll(contestants);
   }
@@ -66,6 +68,14 @@ function bestOfEach(goodputs: ReadonlyMap<Contestant, number>): Contestant[] {
 export function rowOf({ name, setting }: Entrant): Row {
   const label = labelOf(name, setting);
   return { system: name, ...(label === undefined ? {} : { setting: label }) };
+}
+
+/** Adds what the systems' own event loops say of the trials; call it before they stop. */
+export async function addTurns(rows: readonly Row[], contestants: readonly Contestant[]): Promise<void> {
+  for (const row of rows) {
+    const turns = await contestants.find(({ name }) => name === row.system)?.turns();
+    if (turns !== undefined) row.turns = turns;
+  }
 }
 
 export function search(stage: Stage, carried: ReadonlyMap<Contestant, number>): Promise<Map<Contestant, Found>> {

@@ -1,7 +1,7 @@
 /** Measurements of a workload's systems, one trial of each in turn. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Contestant } from "./contestants.ts";
-import { inTurn, latencyOf, measureGoodput, median, rowOf, search } from "./goodput.ts";
+import { addTurns, inTurn, latencyOf, measureGoodput, median, rowOf, search } from "./goodput.ts";
 import { type Entrant, type Stage, settingsOf, startAll, stopAll, turnsOf, warm } from "./lineup.ts";
 import type { CostPoint, Row, SharePoint } from "./results.ts";
 import { goodShare } from "./trials.ts";
@@ -50,7 +50,9 @@ async function together(
 ): Promise<Row[]> {
   const contestants = await startAll(stage, entrants);
   try {
-    return await take(contestants);
+    const rows = await take(contestants);
+    await addTurns(rows, contestants);
+    return rows;
   } finally {
     await stopAll(contestants);
   }

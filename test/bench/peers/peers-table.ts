@@ -1,7 +1,7 @@
 /** The result as text: a table for each workload, and the ratios by which the system is judged. */
 import { TUTTI_NAMES, bestPeer, figuresOf } from "./figures.ts";
 import { RATE_MAX } from "./load-plan.ts";
-import type { CostPoint, PeersResult, Row, WorkloadResult } from "./results.ts";
+import type { CostPoint, PeersResult, Row, Turns, WorkloadResult } from "./results.ts";
 import { workloadOf } from "./workloads.ts";
 
 /** Lines of a table; the first is the head. */
@@ -153,12 +153,16 @@ function notesOf({ skipped, rows, tried }: WorkloadResult): string[] {
     ...rows.flatMap(({ system, bottlenecks = 0 }) =>
       bottlenecks === 0 ? [] : [`${system}: the load generator was the bottleneck in ${bottlenecks} trials`],
     ),
+    ...rows.flatMap(({ system, turns }) => (turns === undefined ? [] : [turnsText(system, turns)])),
     ...[...bySystem].map(([system, each]) => {
       const shown = each.map(({ setting, carried }) => `${setting}: about ${carried}/s`);
       return `${system} was tried with ${shown.join("; ")}`;
     }),
   ];
 }
+
+const turnsText = (system: string, { p999Ms, maxMs, gcShare }: Turns): string =>
+  `${system}: turns of the event loop that schedules, in the last minute of its trials: p99.9 ${p999Ms.toFixed(1)} ms, longest ${maxMs.toFixed(1)} ms, ${Math.round(100 * gcShare)} % garbage collection`;
 
 const ratesOf = (rows: readonly Row[]): number[] => [
   ...new Set(rows.flatMap(({ cost = [] }) => cost.map(({ perSecond }) => perSecond))),

@@ -21,8 +21,17 @@ export interface Row {
   readonly cost?: readonly CostPoint[];
   readonly share?: readonly SharePoint[];
   readonly idle?: { readonly corePercent: number; readonly memoryMb: number; readonly memoryKind: "PSS" | "RSS" };
+  /** Turns of the event loop that schedules, in the last minute of the trials. */
+  turns?: Turns;
   /** Trials in which the generator was the bottleneck. */
   bottlenecks?: number;
+}
+
+export interface Turns {
+  readonly p999Ms: number;
+  readonly maxMs: number;
+  /** Share of the turns that was garbage collection. */
+  readonly gcShare: number;
 }
 
 export interface CostPoint {

@@ -161,8 +161,8 @@ export class LiveProfiles {
   }
 
   /**
-   * What plans use beside what was given, for people, at the sizes that are measured at load and at those that ran
-   * lately. Empty: nothing has run lately, and plans use what was given.
+   * Latencies for people, those that plans use beside those that were given, at the sizes that are measured at load and
+   * at those that ran lately. Empty: nothing has run lately, and plans use what was given.
    */
   learned(at: Instant): LearnedSize[] {
     const sizes = [...this.#byType.values()].flatMap((one) =>

@@ -38,7 +38,7 @@ export interface RunTimePublisherOptions {
   readonly window: Micros;
   /** Type of an executor; undefined while it isn't known. */
   readonly typeOf: (executor: ActorKey) => string | undefined;
-  /** What plans use and what recent runs took; empty: nothing has run lately, and plans use what was given. */
+  /** Latencies that plans use, and recent runs; empty: nothing has run lately, and plans use what was given. */
   readonly learned: (modelNumber: number, now: Instant) => readonly LearnedSize[];
   /** Whether this profiler stores anything. */
   readonly isOnDuty: () => boolean;

@@ -8,6 +8,7 @@ import type { Cluster } from "../cluster/find-cluster.ts";
 import { openConnection } from "../cluster/connection.ts";
 import { ClusterView, latestOf, offsetUs } from "../operator/cluster-view.ts";
 import { healthOf, medianOf } from "../operator/health.ts";
+import { type SchedulingTurns, schedulingTurns, turnsText } from "../operator/scheduling-turns.ts";
 import type { Finding } from "./finding.ts";
 
 export interface HeardCluster {
@@ -24,6 +25,7 @@ export interface HeardCluster {
   /** Time until a request for a model that doesn't exist was refused; undefined: no refusal came. */
   readonly answeredMs: number | undefined;
   readonly actors: readonly HeardActor[];
+  readonly turns: readonly SchedulingTurns[];
 }
 export interface HeardActor {
   readonly name: string;
@@ -45,6 +47,9 @@ const ANSWER_MS = 2_000;
 /** Bounds on clock skew, relative to the bound that hosts are assumed to keep (docs/architecture.md, 5). */
 const SKEW_WARN_US = 2_000;
 const SKEW_FAIL_US = 50_000;
+/** Bounds on turns of an event loop that schedules, the same as those of the alert (infra/dashboards/rules.ts). */
+const TURN_MAX_US = 3_000;
+const TURN_P999_US = 1_000;
 const PAYLOAD_GOOD = 8 * 2 ** 20;
 
 /** @param isNamed - the cluster was named on the command line: then it must be there */
@@ -112,6 +117,7 @@ async function listen(
     denied: [...denied].sort(),
     models,
     answeredMs,
+    turns: schedulingTurns(heard),
     actors: heard.map((actor) => ({
       name: actorToken(actor.key),
       role: actor.beat.role,
@@ -143,6 +149,8 @@ async function askNobody({ bulk }: NatsConnection): Promise<number | undefined> 
 export function judgeCluster(heard: HeardCluster): Finding[] {
   const findings = [judgeConnection(heard), judgeRights(heard)];
   if (heard.denied.length === 0) findings.push(judgeStore(heard), judgeActors(heard));
+  const settled = heard.turns.filter(({ isSettled }) => isSettled);
+  if (settled.length > 0) findings.push(judgeTurns(settled));
   if (heard.actors.some(({ release }) => release !== undefined)) findings.push(judgeReleases(heard));
   if (heard.actors.length > 1) findings.push(judgeClocks(heard));
   return findings;
@@ -236,6 +244,22 @@ function judgeActors({ actors, answeredMs }: HeardCluster): Finding {
     found,
     why: [...why, ...told].join(" "),
     next: "`tutti actors` lists them all; `tutti restart <actor>` replaces one without refusing requests",
+  };
+}
+
+/** @param turns - at least one */
+function judgeTurns(turns: readonly SchedulingTurns[]): Finding {
+  const check = "event loop";
+  const worst = turns.find(({ maxUs, p999Us }) => maxUs > TURN_MAX_US || p999Us > TURN_P999_US);
+  const { role, actor } = worst ?? turns[0]!;
+  const found = `turns in the last minute, ${role} ${actor}: ${turnsText(worst ?? turns[0]!)}`;
+  if (worst === undefined) return { check, state: "ok", found };
+  return {
+    check,
+    state: "warn",
+    found,
+    why: "What comes during a turn waits for its end: grants and answers are late by as much, and batches smaller.",
+    next: "look for neighbours on the processors; `tutti up --layout spread` gives batchers and rankers processes of their own",
   };
 }
 

@@ -161,7 +161,7 @@ const actor = (role: string, more: Partial<HeardActor> = {}): HeardActor => ({
 const ROLES = ["ingress", "batcher", "ranker", "executor", "profiler"];
 const HEARD: HeardCluster = {
   ...{ url: "nats://h:4222", serverVersion: "2.14.0", payloadMax: 8 * 2 ** 20, connectMs: 3 },
-  ...{ denied: [], models: [], answeredMs: 1.5, actors: ROLES.map((role) => actor(role)) },
+  ...{ denied: [], models: [], answeredMs: 1.5, actors: ROLES.map((role) => actor(role)), turns: [] },
 };
 const clusterWith = (heard: Partial<HeardCluster>): Record<string, State> => {
   const findings = judgeCluster({ ...HEARD, ...heard });
@@ -181,6 +181,28 @@ test("each lack of a cluster is told as what it is", () => {
   expect(clusterWith({ actors: [...HEARD.actors, actor("gateway", { health: ["late heartbeat"] })] })).toEqual({
     actors: "warn",
   });
+});
+
+test("turns of a scheduler that are long are warned of, once its process is older than the minute they are of", () => {
+  const turns = (more: Partial<HeardCluster["turns"][number]>): HeardCluster["turns"] => [
+    {
+      ...{ actor: "b", role: "batcher", host: "a", p50Us: 90, p999Us: 800, maxUs: 2_900, gcShare: 0.1 },
+      isSettled: true,
+    },
+    {
+      ...{ actor: "c", role: "ranker", host: "a", p50Us: 90, p999Us: 800, maxUs: 2_000, gcShare: 0.1 },
+      isSettled: true,
+      ...more,
+    },
+  ];
+  expect(clusterWith({ turns: turns({}) })).toEqual({});
+  expect(clusterWith({ turns: turns({ maxUs: 3_100 }) })).toEqual({ "event loop": "warn" });
+  expect(clusterWith({ turns: turns({ p999Us: 1_100 }) })).toEqual({ "event loop": "warn" });
+  expect(clusterWith({ turns: turns({ maxUs: 90_000, isSettled: false }) })).toEqual({});
+  const found = judgeCluster({ ...HEARD, turns: turns({ p999Us: 1_100 }) }).find(({ check }) => check === "event loop");
+  expect(found?.found).toBe(
+    "turns in the last minute, ranker c: p50 0.1 ms, p99.9 1.1 ms, longest 2.0 ms, 10 % garbage collection",
+  );
 });
 
 test("credentials that may not see the cluster are no failure, and what they can't see is not judged", () => {

@@ -1,4 +1,4 @@
-/** Profiles for people: of each bucket and executor type, what a batch was given, what is learned of it, and how runs vary. */
+/** Profiles for people: latencies of batches as given and as learned, and how runs vary. */
 import { LatencyTable } from "@tutti/profile";
 import { type LearnedSize, type ModelRunTimes, type ModelSpec, type ModelStatus, threadName } from "@tutti/protocol";
 import { type Micros, formatDuration, micros } from "@tutti/units";
@@ -7,7 +7,7 @@ import { renderTable } from "../table.ts";
 export interface ProfileTable {
   /** The model's name, with its bucket's sizes. */
   readonly name: string;
-  /** Of executors. */
+  /** Executor type. */
   readonly type: string;
   /** Where the latencies under `given` come from. */
   readonly source: "given" | "measured at load";
@@ -17,9 +17,9 @@ export interface ProfileTable {
 export interface ProfileSize {
   readonly batchSize: number;
   readonly given: Micros;
-  /** What plans use now. */
+  /** As plans have it now. */
   readonly learned: Micros;
-  /** Of recent runs; absent: there were too few. */
+  /** Quantiles of recent runs; absent: there were too few. */
   readonly spread?: LearnedSize["spread"];
 }
 
@@ -91,7 +91,7 @@ export function renderProfiles(tables: readonly ProfileTable[], times: ModelRunT
   return [...parts, spreadText(times)].join("\n\n");
 }
 
-/** What the quantiles are of. */
+/** A sentence about where the columns come from. */
 export const spreadText = (times: ModelRunTimes | undefined): string =>
   times?.learned === undefined
     ? "Plans use what is learned. Nothing is learned yet."

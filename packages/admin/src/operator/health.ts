@@ -7,8 +7,8 @@ import { type Figures, type HeardActor, latestOf, offsetUs } from "./cluster-vie
 /** Five heartbeats at ten a second: peers don't suspect the actor yet, but an operator should know. */
 const LATE_BEAT_MS = 500;
 const SILENT_MS = 2_000;
-/** Event-loop lag above which timers are late by as much, and requests with them. */
-const LAG_US = 100_000;
+/** Length of a turn of the event loop above which timers are late by as much, and requests with them. */
+const TURN_US = 100_000;
 /** Clock difference beyond what a late heartbeat on a busy machine can explain. */
 const SKEW_US = 50_000;
 const CLOCK_ERROR_US = 20_000;
@@ -42,8 +42,8 @@ export function healthOf(actor: HeardActor, { silentMs, offsetMedianUs, process 
   const skewUs = offsetUs(actor) - offsetMedianUs;
   if (Math.abs(skewUs) > SKEW_US) found.push(`clock skewed by ${Math.round(-skewUs / 1_000)} ms`);
   else if (Math.abs(figures["clockErrorUs"] ?? 0) > CLOCK_ERROR_US) found.push("clock slewing");
-  if ((figures["lagMaxUs"] ?? 0) > LAG_US)
-    found.push(`event loop ${Math.round((figures["lagMaxUs"] ?? 0) / 1_000)} ms late`);
+  const turnUs = figures["turnMaxUs"] ?? 0;
+  if (turnUs > TURN_US) found.push(`event loop ${Math.round(turnUs / 1_000)} ms late`);
   for (const [name, text] of TROUBLES) if (rises(actor, name)) found.push(text);
   const quarantined = figures["quarantined"] ?? 0;
   if (quarantined > 0) found.push(`${quarantined} quarantined`);

@@ -6,6 +6,7 @@ import { routeLines } from "../rollout/rollout-text.ts";
 import { renderTable } from "../table.ts";
 import { type ClusterView, type HeardActor, latestOf, rateOf, sumOf } from "./cluster-view.ts";
 import { type PipelineRow, type VariantRow, pipelineRows, renderParts, variantRows } from "./part-rows.ts";
+import { type SchedulingTurns, schedulingTurns, turnsText } from "./scheduling-turns.ts";
 import { type TopGpu, gpusOf, milliseconds, renderGpus, whole } from "./top-table.ts";
 
 export interface ModelStatusRow {
@@ -44,6 +45,8 @@ export interface ClusterStatus {
   readonly pipelines: readonly PipelineRow[];
   readonly accelerators: readonly TopGpu[];
   readonly rankers: readonly RankerRow[];
+  /** Turns of the event loops that schedule. */
+  readonly turns: readonly SchedulingTurns[];
   /** Shares of requests by version, in sentences, with failed rollouts. */
   readonly rollouts: readonly string[];
 }
@@ -68,6 +71,7 @@ export function statusOf(
       leads: (beat.epoch ?? 0) > 0,
       epoch: beat.epoch ?? 0,
     })),
+    turns: schedulingTurns(actors),
     rollouts: routeLines(routes, models),
   };
 }
@@ -136,7 +140,7 @@ function causes(
 }
 
 export function renderClusterStatus(status: ClusterStatus): string {
-  const { models, accelerators, rankers, rollouts } = status;
+  const { models, accelerators, rankers, turns, rollouts } = status;
   const table = renderTable(
     ["model", "state", "offered/s", "good/s", "refused/s", "queue", "batch", "p99", "kept", "refused because"],
     models.map((row) => [
@@ -164,6 +168,7 @@ export function renderClusterStatus(status: ClusterStatus): string {
     accelerators.length === 0 ? "No executor is there." : renderGpus(accelerators),
     "",
     ...rankerLines(rankers),
+    ...turns.map((one) => `Turns of the event loop of ${one.role} ${one.actor}, last minute: ${turnsText(one)}.`),
   ];
   return parts.join("\n");
 }

@@ -72,7 +72,11 @@ function hearAll(): void {
       name: "mlp",
       figures: { items: 90 * step, batches: 30 * step, queued: 4, ...KEPT },
     };
-    report(2, "batcher", { figures: { threads: 1, cpuUs: 500_000 * step, rssBytes: 4e6 }, perThread: [batcher] });
+    const turns = { minuteTurnP50Us: 150, minuteTurnP999Us: 900, minuteTurnMaxUs: 2_500, minuteGcShare: 0.12 };
+    report(2, "batcher", {
+      figures: { threads: 1, cpuUs: 500_000 * step, rssBytes: 4e6, ...turns },
+      perThread: [batcher],
+    });
     beat(3, "ranker", { epoch: 12 });
     report(3, "ranker", {});
     beat(4, "executor", { gpus: [gpu(0), gpu(1, false)] });
@@ -86,7 +90,7 @@ function hearAll(): void {
 
 test("status: rates by model with causes, mean batch, p99 and queue; accelerators; who leads", () => {
   hearAll();
-  const { models, accelerators, rankers } = statusOf(view, MODELS);
+  const { models, accelerators, rankers, turns } = statusOf(view, MODELS);
   expect(models).toEqual([
     {
       name: "mlp",
@@ -112,12 +116,16 @@ test("status: rates by model with causes, mean batch, p99 and queue; accelerator
     models,
     accelerators,
     rankers,
+    turns,
     ...{ variants: [], pipelines: [] },
     rollouts: ["mlp: 90 % to version 1, 10 % to version 2"],
   });
   expect(text).toMatch(/mlp +ready +100 +80 +10 +4 +3\.0 +4\.2 ms +2\.1 ms \(0\.4 % end later\) +OVERLOADED 10/);
   expect(text).toContain("3 on h leads, epoch 12. There is no spare.");
   expect(text).toContain("mlp: 90 % to version 1, 10 % to version 2");
+  expect(text).toContain(
+    "event loop of batcher 2, last minute: p50 0.1 ms, p99.9 0.9 ms, longest 2.5 ms, 12 % garbage collection",
+  );
 });
 
 test("status: a model that is ready and answers nothing is called stalled, with what is done about it", () => {
@@ -147,7 +155,7 @@ test("top: actors by processor time, accelerators by busy share", () => {
 });
 
 test("top: a process's figures stand once, with its other actors below, whatever their order", () => {
-  const ofProcess = { cpuUs: 0, rssBytes: 1e8, lagP99Us: 2_000, lagMaxUs: 3_000, messagesIn: 0, messagesOut: 0 };
+  const ofProcess = { cpuUs: 0, rssBytes: 1e8, turnP99Us: 2_000, turnMaxUs: 3_000, messagesIn: 0, messagesOut: 0 };
   for (const step of [0, 1]) {
     now = 1_000 * step;
     for (const key of [5, 7, 8]) beat(key, "ranker", { pid: 9 });
@@ -223,7 +231,7 @@ test("health: silence, a skewed clock, a late event loop, malformed messages", (
   report(2, "batcher", { figures: { frameFaults: 1 } });
   now = 1_200;
   for (const key of [1, 2, 4]) beat(key, "batcher", key === 4 ? { sentAt: at(1_500) } : {});
-  report(1, "batcher", { figures: { lagMaxUs: 240_000 } });
+  report(1, "batcher", { figures: { turnMaxUs: 240_000 } });
   report(2, "batcher", { figures: { frameFaults: 2 } });
   const health = (): string[] => actorRows(view, []).map((row) => row.health.join());
   expect(health()).toEqual([

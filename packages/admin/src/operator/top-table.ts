@@ -13,8 +13,8 @@ export interface TopActor {
   /** Cores; undefined until there are two reports, too. */
   readonly cpu: number | undefined;
   /** Since the previous report. */
-  readonly lagP99Us: number | undefined;
-  readonly lagMaxUs: number | undefined;
+  readonly turnP99Us: number | undefined;
+  readonly turnMaxUs: number | undefined;
   readonly messagesPerSecond: number | undefined;
   readonly bytesPerSecond: number | undefined;
 }
@@ -69,8 +69,8 @@ function topActor(actor: HeardActor): TopActor {
     pid: actor.beat.pid,
     cpu: cpuUs === undefined ? undefined : cpuUs / 1e6,
     rssBytes: figures["rssBytes"],
-    lagP99Us: figures["lagP99Us"],
-    lagMaxUs: figures["lagMaxUs"],
+    turnP99Us: figures["turnP99Us"],
+    turnMaxUs: figures["turnMaxUs"],
     messagesPerSecond: rate("messagesIn", "messagesOut"),
     bytesPerSecond: rate("bytesIn", "bytesOut"),
   };
@@ -100,7 +100,7 @@ const ACCELERATORS_SHOWN = 16;
 
 export function renderTop({ actors, accelerators }: Top): string {
   const own = renderTable(
-    ["actor", "role", "host", "pid", "CPU", "memory", "lag p99", "lag max", "msg/s", "MB/s"],
+    ["actor", "role", "host", "pid", "CPU", "memory", "turn p99", "turn max", "msg/s", "MB/s"],
     actors.map((row) => [row.actor, row.role, row.host, String(row.pid), ...processCells(row)]),
   );
   const shown = accelerators.slice(0, ACCELERATORS_SHOWN);
@@ -110,13 +110,13 @@ export function renderTop({ actors, accelerators }: Top): string {
 
 /** Empty for an actor whose process's figures stand with another one. */
 function processCells(row: TopActor): string[] {
-  const { rssBytes, cpu, lagP99Us, lagMaxUs, messagesPerSecond, bytesPerSecond } = row;
+  const { rssBytes, cpu, turnP99Us, turnMaxUs, messagesPerSecond, bytesPerSecond } = row;
   if (rssBytes === undefined) return ["", "", "", "", "", ""];
   return [
     percent(cpu),
     `${(rssBytes / 1e6).toFixed(0)} MB`,
-    milliseconds(lagP99Us ?? 0),
-    milliseconds(lagMaxUs ?? 0),
+    milliseconds(turnP99Us ?? 0),
+    milliseconds(turnMaxUs ?? 0),
     whole(messagesPerSecond),
     bytesPerSecond === undefined ? "-" : (bytesPerSecond / 1e6).toFixed(1),
   ];

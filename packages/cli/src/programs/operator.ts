@@ -31,8 +31,8 @@ Every ingress keeps the last 16,384; of a flood of one model, application and ca
   status: `
 offered, good (answered in time) and refused are requests per second of the last seconds; batch is the mean batch; p99 is from arrival to answer.`,
   top: `
-CPU, memory, lag, msg/s and MB/s are a process's, and stand once, with the first of its actors: the rows below it with the same pid belong to it.
-CPU is in cores (100 % is one). lag says how late the event loop was in the last second. msg/s counts NATS messages, both ways.`,
+CPU, memory, turns, msg/s and MB/s are a process's, and stand once, with the first of its actors: the rows below it with the same pid belong to it.
+CPU is in cores (100 % is one). A turn of the event loop in the last second: what comes meanwhile waits for its end. msg/s counts NATS messages, both ways.`,
   actors: `
 health is ok, or what is not: late heartbeat, not serving, draining, drained, event loop late, clock skewed, malformed messages, slow consumer, stood still, quarantined.`,
 } as const;

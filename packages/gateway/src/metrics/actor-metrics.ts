@@ -61,20 +61,39 @@ function leaders(view: ClusterView): Map<string, number[]> {
   return epochs;
 }
 
+/** Figures of the turns by percentile; 100: the longest. promtool keeps the label `quantile` for summaries. */
+const TURN_PERCENTILES = {
+  "50": "minuteTurnP50Us",
+  "99": "minuteTurnP99Us",
+  "99.9": "minuteTurnP999Us",
+  "100": "minuteTurnMaxUs",
+};
+
+const turnMetric = (view: ClusterView): Declaration => ({
+  type: "gauge",
+  name: "tutti_event_loop_turn_seconds",
+  help: "Turns of the event loop in the last minute, at the actor where it is worst: what comes meanwhile waits",
+  labels: ["role", "percentile"],
+  rows: () =>
+    Object.entries(TURN_PERCENTILES).flatMap(([percentile, figure]) =>
+      [...worstOf(view, figure)].map(([role, value]): Row => [{ role, percentile }, value]),
+    ),
+});
+
+/** The largest value of a figure, by role. */
+function worstOf(view: ClusterView, figure: string, unit = 1e-6): Map<string, number> {
+  const byRole = new Map<string, number>();
+  for (const { role, figures } of view.living()) {
+    const value = figures[figure];
+    if (value !== undefined) byRole.set(role, Math.max(byRole.get(role) ?? 0, Math.abs(value) * unit));
+  }
+  return byRole;
+}
+
 export function actorMetrics(view: ClusterView): Declaration[] {
-  const worst = (name: string, help: string, figure: string): Declaration => ({
-    type: "gauge",
-    name,
-    help,
-    labels: ["role"],
-    rows() {
-      const byRole = new Map<string, number>();
-      for (const { role, figures } of view.living()) {
-        const value = figures[figure];
-        if (value !== undefined) byRole.set(role, Math.max(byRole.get(role) ?? 0, Math.abs(value) / 1e6));
-      }
-      return [...byRole].map(([role, value]) => [{ role }, value]);
-    },
+  const worst = (name: string, help: string, figure: string, unit = 1e-6): Declaration => ({
+    ...{ type: "gauge", name, help, labels: ["role"] },
+    rows: () => [...worstOf(view, figure, unit)].map(([role, value]) => [{ role }, value]),
   });
   const ofRankers = (read: (epochs: readonly number[]) => number) => (): Row[] =>
     [...leaders(view)].map(([sub_cluster, epochs]) => [{ sub_cluster }, read(epochs)]);
@@ -112,10 +131,17 @@ export function actorMetrics(view: ClusterView): Declaration[] {
       "How late precise timers fire (a high percentile), at the actor where it is worst",
       "guardUs",
     ),
+    turnMetric(view),
+    worst(
+      "tutti_event_loop_gc_ratio",
+      "Share of these turns that was garbage collection, at the actor where it is worst",
+      "minuteGcShare",
+      1,
+    ),
     worst(
       "tutti_event_loop_lag_seconds",
-      "99th percentile of how late the event loop was, at the actor where it is worst",
-      "lagP99Us",
+      'Former name of tutti_event_loop_turn_seconds{percentile="99"}, which goes with the next release',
+      "minuteTurnP99Us",
     ),
     worst(
       "tutti_clock_error_seconds",

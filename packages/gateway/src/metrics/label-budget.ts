@@ -29,9 +29,13 @@ export interface RequestLabels {
   readonly slo_class: string;
 }
 
+const REST: RequestLabels = { model: OTHER, app: OTHER, slo_class: OTHER };
+
 export class LabelBudget {
+  /** Labels by model, application and SLO class. */
+  readonly #known = new Map<string, Map<string, Map<string, RequestLabels>>>();
   readonly #apps = new Set<string>();
-  readonly #combinations = new Set<string>();
+  #combinations = 0;
   readonly #appsMax: number;
   readonly #combinationsMax: number;
 
@@ -40,22 +44,23 @@ export class LabelBudget {
     this.#combinationsMax = combinationsMax;
   }
 
-  labelsOf({
-    model,
-    app,
-    sloS,
-  }: {
-    readonly model: string;
-    readonly app: string;
-    readonly sloS: number;
-  }): RequestLabels {
+  /** @returns the same object for the same labels */
+  labelsOf(model: string, app: string, sloS: number): RequestLabels {
     const named = this.#apps.has(app) || this.#apps.size < this.#appsMax ? app : OTHER;
     if (named !== OTHER) this.#apps.add(named);
-    const labels = { model, app: named, slo_class: sloClass(sloS) };
-    const combination = Object.values(labels).join(" ");
-    if (this.#combinations.has(combination)) return labels;
-    if (this.#combinations.size >= this.#combinationsMax) return { model: OTHER, app: OTHER, slo_class: OTHER };
-    this.#combinations.add(combination);
+    const slo_class = sloClass(sloS);
+    const known = this.#known.get(model)?.get(named)?.get(slo_class);
+    if (known !== undefined) return known;
+    if (this.#combinations >= this.#combinationsMax) return REST;
+    this.#combinations++;
+    const labels = { model, app: named, slo_class };
+    entryOf(entryOf(this.#known, model), named).set(slo_class, labels);
     return labels;
   }
+}
+
+function entryOf<Value>(all: Map<string, Map<string, Value>>, key: string): Map<string, Value> {
+  let entry = all.get(key);
+  if (entry === undefined) all.set(key, (entry = new Map()));
+  return entry;
 }

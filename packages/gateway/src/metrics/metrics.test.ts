@@ -40,6 +40,7 @@ test("requests through the gateway are counted by model, application, SLO class 
   expect(valueOf(samples, "tutti_gateway_request_duration_seconds_count", { ...camera, slo_class: "5s" })).toBe(2);
   expect(valueOf(samples, "tutti_gateway_queue_seconds_bucket", { model: "twice", le: "0.0025" })).toBe(2);
   expect(valueOf(samples, "tutti_gateway_queue_seconds_bucket", { model: "twice", le: "0.001" })).toBe(0);
+  expect(valueOf(samples, "tutti_gateway_queue_seconds_bucket", { model: "twice", le: "+Inf" })).toBe(2);
   expect(valueOf(samples, "tutti_gateway_batch_size_sum", { model: "twice" })).toBe(6);
   expect(valueOf(samples, "nv_inference_queue_duration_us", { model: "twice", version: "1" })).toBe(3_000);
   expect(valueOf(samples, "tutti_gateway_in_flight", {})).toBe(0);
@@ -60,7 +61,7 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   let [ok, batches, busyUs] = [7, 3, 5e5];
   scene.populate();
   const ingress = scene.join("ingress", {}, () => ({
-    figures: { guardUs: 120 },
+    figures: { guardUs: 120, minuteTurnP50Us: 80, minuteTurnMaxUs: 2_400, minuteGcShare: 0.25 },
     perThread: [{ thread, name: "twice", figures: { ...figures, ok, offered: ok + 3 } }],
   }));
   const batcher = scene.join("batcher", {}, () => ({
@@ -102,6 +103,9 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   expect(valueOf(samples, "tutti_answer_p99_seconds", { model: "twice" })).toBeCloseTo(0.02);
   expect(valueOf(samples, "tutti_accelerator_busy_seconds_total", { gpu: "3" })).toBeCloseTo(0.25 * rises);
   expect(valueOf(samples, "tutti_timer_lateness_seconds", { role: "ingress" })).toBeCloseTo(12e-5);
+  expect(valueOf(samples, "tutti_event_loop_turn_seconds", { role: "ingress", percentile: "50" })).toBeCloseTo(8e-5);
+  expect(valueOf(samples, "tutti_event_loop_turn_seconds", { role: "ingress", percentile: "100" })).toBeCloseTo(24e-4);
+  expect(valueOf(samples, "tutti_event_loop_gc_ratio", { role: "ingress" })).toBe(0.25);
   expect(valueOf(samples, "tutti_ranker_epoch", { sub_cluster: "main" })).toBe(3);
   expect(valueOf(samples, "tutti_takeovers_total", { sub_cluster: "main" })).toBe(0);
   expect(valueOf(samples, "tutti_accelerators", { state: "serving" })).toBe(1);
@@ -154,12 +158,13 @@ test("the metrics' port answers nothing else", async () => {
 test("names from outside make no more series than there may be (T7)", () => {
   const budget = new LabelBudget();
   const seen = new Set<string>();
-  for (let i = 0; i < 5_000; i++) seen.add(JSON.stringify(budget.labelsOf({ model: "m", app: `a-${i}`, sloS: 0.02 })));
+  for (let i = 0; i < 5_000; i++) seen.add(JSON.stringify(budget.labelsOf("m", `a-${i}`, 0.02)));
   expect(seen.size).toBe(LABEL_APPS_MAX + 1);
   expect([...seen].at(-1)).toContain(`"app":"${OTHER}"`);
   const many = new Set<string>();
-  for (let i = 0; i < 5_000; i++) many.add(JSON.stringify(budget.labelsOf({ model: `m-${i}`, app: "a-1", sloS: i })));
+  for (let i = 0; i < 5_000; i++) many.add(JSON.stringify(budget.labelsOf(`m-${i}`, "a-1", i)));
   expect(seen.size + many.size).toBeLessThanOrEqual(LABEL_COMBINATIONS_MAX + 1);
+  expect(budget.labelsOf("m", "a-1", 0.02)).toBe(budget.labelsOf("m", "a-1", 0.021));
   expect([0.01, 0.011, 0.5, 5, 6].map(sloClass)).toEqual(["10ms", "25ms", "500ms", "5s", "longer"]);
 });
 

@@ -1,7 +1,8 @@
 /** Metrics of the requests through this gateway, which sees each of them: histograms. */
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Gauge, type Registry } from "prom-client";
 import type { RequestNoted } from "../oip/inference.ts";
-import { LabelBudget } from "./label-budget.ts";
+import { LabelBudget, type RequestLabels } from "./label-budget.ts";
+import { BucketCounts, type CountedMetric, type Sample, registerCounted } from "./series.ts";
 
 const REQUEST = ["model", "app", "slo_class"] as const;
 /** From a small model's run to the longest wait that users accept. */
@@ -14,54 +15,31 @@ export interface OwnGauges {
   readonly bodyBytes: () => number;
 }
 
+/** Requests with the same labels. */
+class RequestSeries {
+  readonly outcomes = new Map<string, number>();
+  readonly duration = new BucketCounts(SECONDS);
+  good = 0;
+}
+
+/** Rows of one model. */
+class RowSeries {
+  readonly queue = new BucketCounts(SECONDS);
+  readonly batchSize = new BucketCounts(BATCH_SIZES);
+}
+
 export class OwnMetrics {
   readonly #budget = new LabelBudget();
-  readonly #requests: Counter<(typeof REQUEST)[number] | "outcome">;
-  readonly #good: Counter<(typeof REQUEST)[number]>;
-  readonly #duration: Histogram<(typeof REQUEST)[number]>;
-  readonly #queue: Histogram<"model">;
-  readonly #batchSize: Histogram<"model">;
+  readonly #requests = new Map<RequestLabels, RequestSeries>();
+  readonly #rows = new Map<string, RowSeries>();
 
   constructor(registry: Registry, gauges: OwnGauges) {
-    const registers = [registry];
-    this.#requests = new Counter({
-      name: "tutti_gateway_requests_total",
-      help: "Requests that came through this gateway, by what became of them: ok, or the code of the refusal",
-      labelNames: [...REQUEST, "outcome"],
-      registers,
-    });
-    this.#good = new Counter({
-      name: "tutti_gateway_good_total",
-      help: "Requests through this gateway that were answered within their SLO",
-      labelNames: REQUEST,
-      registers,
-    });
-    this.#duration = new Histogram({
-      name: "tutti_gateway_request_duration_seconds",
-      help: "From a request's body to its answer, refusals included",
-      labelNames: REQUEST,
-      buckets: SECONDS,
-      registers,
-    });
-    this.#queue = new Histogram({
-      name: "tutti_gateway_queue_seconds",
-      help: "From a row's arrival at an ingress to the start of its run, deferral included",
-      labelNames: ["model"],
-      buckets: SECONDS,
-      registers,
-    });
-    this.#batchSize = new Histogram({
-      name: "tutti_gateway_batch_size",
-      help: "Rows of the batch that a row ran in",
-      labelNames: ["model"],
-      buckets: BATCH_SIZES,
-      registers,
-    });
+    for (const metric of [...this.#requestMetrics(), ...this.#rowMetrics()]) registerCounted(registry, metric);
     const gauge = (name: string, help: string, value: () => number): unknown =>
       new Gauge({
         name,
         help,
-        registers,
+        registers: [registry],
         collect() {
           this.set(value());
         },
@@ -71,16 +49,65 @@ export class OwnMetrics {
     gauge("tutti_gateway_body_bytes", "Bodies that this gateway holds", gauges.bodyBytes);
   }
 
-  note(noted: RequestNoted): void {
-    const labels = this.#budget.labelsOf(noted);
-    this.#requests.inc({ ...labels, outcome: noted.outcome });
-    this.#duration.observe(labels, noted.durationS);
-    if (noted.outcome !== "ok") return;
-    if (noted.durationS <= noted.sloS) this.#good.inc(labels);
-    const { model } = labels;
-    for (const { queueUs, batchSize } of noted.rows) {
-      if (queueUs !== undefined) this.#queue.observe({ model }, queueUs / 1e6);
-      if (batchSize !== undefined) this.#batchSize.observe({ model }, batchSize);
+  note({ model, app, sloS, outcome, durationS, rows }: RequestNoted): void {
+    const labels = this.#budget.labelsOf(model, app, sloS);
+    let series = this.#requests.get(labels);
+    if (series === undefined) this.#requests.set(labels, (series = new RequestSeries()));
+    series.outcomes.set(outcome, (series.outcomes.get(outcome) ?? 0) + 1);
+    series.duration.observe(durationS);
+    if (outcome !== "ok") return;
+    if (durationS <= sloS) series.good++;
+    let ofRows = this.#rows.get(labels.model);
+    if (ofRows === undefined) this.#rows.set(labels.model, (ofRows = new RowSeries()));
+    for (const { queueUs, batchSize } of rows) {
+      if (queueUs !== undefined) ofRows.queue.observe(queueUs / 1e6);
+      if (batchSize !== undefined) ofRows.batchSize.observe(batchSize);
     }
+  }
+
+  #requestMetrics(): CountedMetric[] {
+    const of = (samples: (labels: RequestLabels, series: RequestSeries) => Iterable<Sample>) => () =>
+      [...this.#requests].flatMap(([labels, series]) => [...samples(labels, series)]);
+    const duration = "tutti_gateway_request_duration_seconds";
+    return [
+      {
+        type: "counter",
+        name: "tutti_gateway_requests_total",
+        help: "Requests that came through this gateway, by what became of them: ok, or the code of the refusal",
+        labelNames: [...REQUEST, "outcome"],
+        samples: of((labels, { outcomes }) =>
+          [...outcomes].map(([outcome, value]) => ({ labels: { ...labels, outcome }, value })),
+        ),
+      },
+      {
+        type: "counter",
+        name: "tutti_gateway_good_total",
+        help: "Requests through this gateway that were answered within their SLO",
+        labelNames: REQUEST,
+        samples: of((labels, { good }) => (good === 0 ? [] : [{ labels: { ...labels }, value: good }])),
+      },
+      {
+        type: "histogram",
+        name: duration,
+        help: "From a request's body to its answer, refusals included",
+        labelNames: REQUEST,
+        samples: of((labels, series) => series.duration.samples(duration, { ...labels })),
+      },
+    ];
+  }
+
+  #rowMetrics(): CountedMetric[] {
+    const histogram = (name: string, help: string, read: (series: RowSeries) => BucketCounts): CountedMetric => ({
+      ...{ type: "histogram", name, help, labelNames: ["model"] },
+      samples: () => [...this.#rows].flatMap(([model, series]) => [...read(series).samples(name, { model })]),
+    });
+    return [
+      histogram(
+        "tutti_gateway_queue_seconds",
+        "From a row's arrival at an ingress to the start of its run, deferral included",
+        ({ queue }) => queue,
+      ),
+      histogram("tutti_gateway_batch_size", "Rows of the batch that a row ran in", ({ batchSize }) => batchSize),
+    ];
   }
 }

@@ -85,7 +85,7 @@ export class Inference {
   async infer(call: InferCall): Promise<InferOutcome> {
     const startedAt = performance.now();
     const spec = modelNamed(this.#ports.modelOf, call.model, call.version)?.spec;
-    const target = spec === undefined ? this.#pipelineTarget(call.model) : modelTarget(spec);
+    const target = spec === undefined ? this.#pipelineTarget(call.model) : targetOf(spec);
     const rows = spec === undefined ? [call.inputs] : splitRows(spec, call.inputs);
     const noted = {
       model: target.name,
@@ -100,7 +100,7 @@ export class Inference {
     };
     const { terms, end } = this.#trace(target, rows.length, call.terms);
     try {
-      const results = await this.#ask(target, rows, { ...call, terms });
+      const results = await this.#ask(target, rows, terms === call.terms ? call : { ...call, terms });
       end(undefined);
       note("ok", results);
       const answers = results.map((result) => outputsOf(target, result, call.wanted));
@@ -247,7 +247,16 @@ function askNearby(
   let isDone = false;
   const call = ingress.ask(
     {
-      ...{ target: publicName, app, tensors, id, slo, costs, priority, size, wanted, traceparent },
+      target: publicName,
+      app,
+      tensors,
+      id,
+      slo,
+      costs,
+      priority,
+      size,
+      wanted,
+      traceparent,
       version: version === "" ? undefined : version,
     },
     (outcome) => {
@@ -275,6 +284,14 @@ interface Target {
   /** Names in the order of answers; undefined: all, in any order. */
   readonly outputs: readonly string[] | undefined;
   readonly isPipeline: boolean;
+}
+
+/** Targets of the models that are loaded: a request asks for one that others asked for before. */
+const targets = new WeakMap<ModelSpec, Target>();
+function targetOf(spec: ModelSpec): Target {
+  let target = targets.get(spec);
+  if (target === undefined) targets.set(spec, (target = modelTarget(spec)));
+  return target;
 }
 
 const modelTarget = ({ name, version, slo, scaleToZero, outputs }: ModelSpec): Target => ({

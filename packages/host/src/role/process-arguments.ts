@@ -45,8 +45,8 @@ const DECIDERS: ReadonlySet<Role> = new Set<Role>(["ranker", "batcher"]);
  */
 const COLLECT_LATE = ["--initial-old-space-size=64", "--no-memory-reducer"];
 
-/** Whether V8's helper threads get a lower priority than the actors in these roles. */
-export const decides = (roles: readonly Role[]): boolean => roles.every((role) => DECIDERS.has(role));
+/** Whether an actor of this role decides what runs when. */
+export const decides = (role: Role): boolean => DECIDERS.has(role);
 
 /**
  * Node's arguments for a process that hosts these roles: flags, main file, and the roles. Services are started, never
@@ -55,7 +55,7 @@ export const decides = (roles: readonly Role[]): boolean => roles.every((role) =
 export const processArguments = (roles: readonly Role[], cores: number = availableParallelism()): string[] => [
   ...(roles.some((role) => HOLDERS.has(role)) ? LARGE_HEAP : []),
   ...EARLY_OPTIMISATION,
-  ...(decides(roles) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : cores <= FEW_CORES ? [ONE_HELPER] : []),
+  ...(roles.every(decides) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : cores <= FEW_CORES ? [ONE_HELPER] : []),
   fileURLToPath(new URL("../../../../services/node/src/main.ts", import.meta.url)),
   roles.join(","),
 ];

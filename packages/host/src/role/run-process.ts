@@ -17,6 +17,7 @@ import {
 import { type Bus, type BusStatus, HostBus } from "@tutti/ports/bus";
 import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/node/clock";
+import { EventLoopTurns } from "@tutti/node/event-loop";
 import { type ProcessRole, type Role, subjectsOf } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
 import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
@@ -87,7 +88,7 @@ export async function runProcess(
 ): Promise<void> {
   const name = processRoleOf(roles);
   let telemetry: OtelTelemetry | undefined;
-  if (decides(roles) && process.execArgv.includes(COLLECT_ALONE)) helpersGiveWay();
+  if (roles.every(decides) && process.execArgv.includes(COLLECT_ALONE)) helpersGiveWay();
   try {
     const options = parseRoleOptions(roles, argv);
     const keys = roles.map(() => actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
@@ -203,13 +204,16 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
   const links = await openLinks(roles, { buses: { control, bulk }, onFault });
   const local: LocalActors = {};
   const stallDetector = new BrokerStallDetector(nats.control, clock, AWAKE_WITHIN, PULSE_EVERY);
-  const vitals = watchVitals(() => ({
+  const vitals = watchVitals(new EventLoopTurns(), () => ({
     ...nats.traffic(),
     ...{ linkMessagesOut: control.links.traffic.messages + bulk.links.traffic.messages },
     ...{ linkBytesOut: control.links.traffic.bytes + bulk.links.traffic.bytes },
     clockErrorUs: clockErrorUs(),
     ...(roles.length === 1 && { loopBusyUs: loopBusyUs() }),
   }));
+  // The process's own figures are reported once: by an actor that schedules, where there is one, as its role says then
+  // whose event loop they are about.
+  const reporter = Math.max(0, roles.findIndex(decides));
   const { store } = nats;
   // A port under a wrong name would go unnoticed when these are spread.
   const common = {
@@ -226,8 +230,7 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
       ...{ ...common, bus: control.actor(), bulk: bulk.actor() },
       ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
       ...(links !== undefined && { links }),
-      // The process's own figures are reported once, by its first actor.
-      ...(index === 0 && { vitals }),
+      ...(index === reporter && { vitals }),
     }),
     close: () => links?.close(),
   };

@@ -15,7 +15,7 @@ export class RespondDelay {
 
   constructor(clock: Clock, floor: Micros) {
     this.#clock = clock;
-    this.#estimator = new DelayEstimator({ floor, quantile: 0.95, window: seconds(10), capTimes: 5 });
+    this.#estimator = new DelayEstimator({ floor, quantile: 0.99, window: seconds(10), capTimes: 5 });
   }
 
   /** An answer leaves now. */

@@ -3,6 +3,7 @@
  * alternate, and the last percentiles.
  */
 import { type Instant, type Micros, after } from "@tutti/units";
+import { DurationHistogram } from "../event-loop/duration-histogram.ts";
 
 export interface LatenessOptions {
   /** The guard is never less than this. */
@@ -29,32 +30,17 @@ export interface LatenessReport {
   readonly capped: boolean;
 }
 
-const BUCKETS_PER_OCTAVE = 16;
-const BUCKETS = BUCKETS_PER_OCTAVE * 26; // up to a minute
 const HISTORY_MAX = 120;
 const CAP_FACTOR = 5;
 /** Half windows at the floor that the history begins with: a start under load is not representative. */
 const HISTORY_SEED = 12;
 
-/** Buckets of 1 µs below 16 µs, then sixteen an octave. */
-function bucketOf(lateness: number): number {
-  if (lateness < BUCKETS_PER_OCTAVE) return Math.max(0, Math.floor(lateness));
-  const octave = Math.floor(Math.log2(lateness)) - 3;
-  const bucket = octave * BUCKETS_PER_OCTAVE + Math.floor(lateness / 2 ** (octave - 1)) - BUCKETS_PER_OCTAVE;
-  return Math.min(BUCKETS - 1, bucket);
-}
-function upperEdge(bucket: number): number {
-  if (bucket < BUCKETS_PER_OCTAVE) return bucket + 1;
-  const octave = Math.floor(bucket / BUCKETS_PER_OCTAVE);
-  return ((bucket % BUCKETS_PER_OCTAVE) + BUCKETS_PER_OCTAVE + 1) * 2 ** (octave - 1);
-}
-
 export class LatenessMeter {
   readonly #floor: number;
   readonly #halfWindow: Micros;
-  #current = new Uint32Array(BUCKETS);
-  #previous = new Uint32Array(BUCKETS);
-  #counts = { current: 0, previous: 0, ever: 0, within100us: 0 };
+  #current = new DurationHistogram();
+  #previous = new DurationHistogram();
+  #ever = { fires: 0, within100us: 0 };
   #rotateAt: Instant;
   /** p99.9 of the window at the end of each half window, where alarms fired in it. */
   readonly #history: number[];
@@ -71,11 +57,9 @@ export class LatenessMeter {
 
   record(lateness: number, now: Instant): void {
     if (now >= this.#rotateAt) this.#rotate(now);
-    const bucket = bucketOf(lateness);
-    this.#current[bucket] = (this.#current[bucket] ?? 0) + 1;
-    this.#counts.current++;
-    this.#counts.ever++;
-    if (lateness <= 100) this.#counts.within100us++;
+    this.#current.record(lateness);
+    this.#ever.fires++;
+    if (lateness <= 100) this.#ever.within100us++;
   }
 
   /** Changes once in half a window, so that a scheduler's plans don't change with every fire. */
@@ -86,23 +70,20 @@ export class LatenessMeter {
 
   report(now: Instant): LatenessReport {
     const guard = this.guard(now);
-    const { ever: fires, within100us } = this.#counts;
-    const [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map((q) => this.#percentile(q) as Micros);
-    const none = 0 as Micros;
+    const percentile = (q: number): Micros => this.#percentile(q) as Micros;
     return {
-      fires,
-      within100us,
-      p50: p50 ?? none,
-      p90: p90 ?? none,
-      p99: p99 ?? none,
-      p999: p999 ?? none,
+      ...this.#ever,
+      p50: percentile(0.5),
+      p90: percentile(0.9),
+      p99: percentile(0.99),
+      p999: percentile(0.999),
       guard,
       capped: this.#capped,
     };
   }
 
   #rotate(now: Instant): void {
-    if (this.#counts.current + this.#counts.previous > 0) {
+    if (this.#current.count + this.#previous.count > 0) {
       const measured = this.#percentile(0.999);
       this.#history.push(measured);
       if (this.#history.length > HISTORY_MAX) this.#history.shift();
@@ -113,20 +94,11 @@ export class LatenessMeter {
       this.#guard = Math.max(this.#floor, Math.min(cap, measured));
     }
     [this.#current, this.#previous] = [this.#previous, this.#current];
-    this.#current.fill(0);
-    this.#counts.previous = this.#counts.current;
-    this.#counts.current = 0;
+    this.#current.clear();
     this.#rotateAt = after(now, this.#halfWindow);
   }
 
   #percentile(q: number): number {
-    const total = this.#counts.current + this.#counts.previous;
-    let left = Math.ceil(total * q);
-    if (total === 0) return 0;
-    for (let bucket = 0; bucket < BUCKETS; bucket++) {
-      left -= (this.#current[bucket] ?? 0) + (this.#previous[bucket] ?? 0);
-      if (left <= 0) return upperEdge(bucket);
-    }
-    return upperEdge(BUCKETS - 1);
+    return DurationHistogram.percentile([this.#current, this.#previous], q);
   }
 }

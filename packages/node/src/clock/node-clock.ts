@@ -205,9 +205,9 @@ export class NodeClock implements Clock {
     const spinUntil = now + SPIN_MAX_US;
     try {
       for (let key = this.#heap.topKey; key >= 0; key = this.#heap.topKey) {
-        const at = this.#heap.topPriority;
+        const at = this.#heap.topPriority as Instant;
         if (at > spinUntil || (this.#insertedAs[key] ?? 0) >= insertionsBefore) break; // CLOCK-3, CLOCK-4
-        while (now < at) now = this.now();
+        while (now < at) now = this.#spin(at, now);
         const fire = this.#fires[key];
         this.#heap.pop();
         const lateness = now - at;
@@ -221,6 +221,13 @@ export class NodeClock implements Clock {
         this.#arm(now);
       }
     }
+  }
+
+  /** Spins on the counter itself: a reading of the time is an object. @returns the time afterwards */
+  #spin(until: Instant, now: Instant): Instant {
+    const end = this.#sources.monotonicUs() + (until - now);
+    while (this.#sources.monotonicUs() < end);
+    return this.now();
   }
 
   #startWorker(): void {

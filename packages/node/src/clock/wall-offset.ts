@@ -12,12 +12,23 @@ export interface TimeSources {
 }
 
 export const nodeTimeSources: TimeSources = {
-  monotonicUs: () => {
-    const [s, ns] = process.hrtime();
-    return s * 1e6 + ns / 1e3;
-  },
+  // `process.hrtime` reads the same counter, but makes an array each time: 10 MB a second in a scheduler with load.
+  monotonicUs: () => ORIGIN_US + 1e3 * performance.now(),
   wallMs: Date.now,
 };
+
+/** The counter at the time from which `performance.now` counts. */
+const ORIGIN_US = originUs();
+
+function originUs(): number {
+  let least = Infinity;
+  for (let i = 0; i < 16; i++) {
+    const beforeMs = performance.now();
+    const [s, ns] = process.hrtime();
+    least = Math.min(least, s * 1e6 + ns / 1e3 - 1e3 * beforeMs);
+  }
+  return least;
+}
 
 const TOLERANCE_US = 5;
 

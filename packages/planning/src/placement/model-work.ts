@@ -2,7 +2,7 @@ import { type LatencyTable, targetBatch } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
 
 export interface WorkedModel {
-  /** Latencies: `profile` (a high quantile, for planning) says how large batches may be, `mean` how long they take. */
+  /** Latencies: `profile` (typical runs, for planning) says how large batches may be, `mean` how long they take. */
   readonly profile: LatencyTable;
   readonly mean: LatencyTable;
   readonly slo: Micros;

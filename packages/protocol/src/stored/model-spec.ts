@@ -180,7 +180,7 @@ export const isModelStatus = stored(
     state: schema.oneOf(["loading", "profiling", "ready", "refused", "failed", "quarantined"]),
     /** Reason why the model is refused, failed or quarantined, and what to do. */
     reason: schema.text(),
-    /** Planning latencies (a high quantile) by bucket index; empty until profiled. */
+    /** Planning latencies (typical runs) by bucket index; empty until profiled. */
     profiles: pointsByBucket,
     /** Mean latencies, kept for accounting. */
     means: pointsByBucket,

@@ -92,15 +92,15 @@ const BucketRunTimes = schema.record({
 });
 export type BucketRunTimes = Static<typeof BucketRunTimes>;
 
-/** What a batch of one size takes on one type of executors, in µs. */
+/** Latency of one batch size on one type of executors, in µs. */
 const LearnedSize = schema.record({
   bucket: schema.bucket,
   type: schema.text(),
   batchSize: schema.batchSize,
   /** As given with the model or measured at its load. */
-  given: schema.runTime,
-  /** What plans use. */
-  learned: schema.runTime,
+  given: time,
+  /** As plans have it. */
+  learned: time,
   /** Recent runs and their quantiles; absent: there were too few. */
   spread: schema.optional(schema.record({ runs: samples, p10: time, p50: time, p90: time })),
 });

@@ -1,6 +1,6 @@
 /**
- * How much earlier than planned accelerators become free, so that the ranker can grant them earlier by as much. Plans
- * take a high percentile of the running times; a grant that waits for the report of an early end leaves the accelerator
+ * How much earlier than planned accelerators become free, so that the ranker can grant them earlier by as much. Half of
+ * all runs take less than the median; a grant that waits for the report of an early end leaves the accelerator
  * idle until the next inputs are there. docs/algorithms.md, A4.
  *
  *   EARLY-1. The share of a run that is saved is a running median over batches: a few plans that are far too long don't

@@ -8,8 +8,10 @@
  *
  *   RES-1. 0 ≤ reserve ≤ SLO/4. It is taken off the deadline when a batch's size and start are chosen, but from no
  *          request that can then not run even alone: a request that can be in time without it is not refused for it.
- *   RES-2. Requests fade with the number that came after them, and with time.
- *   RES-3. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
+ *   RES-2. A need beyond the bound doesn't count, since no reserve mends it. After a long stall hundreds of requests
+ *          have such a need, and batches that keep all they can in hand would be small for seconds.
+ *   RES-3. Requests fade with the number that came after them, and with time.
+ *   RES-4. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
  */
 import type { Instant, Micros } from "@tutti/units";
 
@@ -22,7 +24,7 @@ const MOST = 1 / 4;
 /** Steps of the reserve up to its bound. */
 const STEPS = 64;
 
-/** What `note` needs of an ended batch. */
+/** An ended batch, as far as `note` needs it. */
 interface Ended {
   /** In the order of their deadlines. */
   readonly requests: readonly { readonly deadline: Instant }[];
@@ -33,13 +35,15 @@ interface Ended {
 export class Reserve {
   /** Time that batches keep in hand now, µs. */
   us = 0;
-  /** Share of the requests that needed more, 0 … 1. */
+  /** Share of the requests that needed more, those beyond the bound among them: 0 … 1. */
   beyond = 0;
   /** Requests that were granted in time and answered late. */
   late = 0;
-  /** Weight of requests by what they needed, in steps; the last: more than the bound. */
+  /** Weight of requests by what they needed, in steps. */
   readonly #needs = new Float64Array(STEPS + 1);
   #weight = 0;
+  /** The part of it that needed more than the bound. */
+  #unmended = 0;
   #notedAt = -Infinity;
 
   /** Notes a batch that ended at `end`. */
@@ -49,11 +53,13 @@ export class Reserve {
     this.#notedAt = end;
     for (let i = 0; i <= STEPS; i++) this.#needs[i]! *= fade;
     this.#weight = this.#weight * fade + requests.length;
+    this.#unmended *= fade;
     for (const { deadline } of requests) {
       const lateBy = end - deadline;
       if (lateBy > 0) this.late++;
       const need = Math.ceil((lateBy + reserve) / step);
-      this.#needs[need <= 0 ? 0 : need < STEPS ? need : STEPS]!++;
+      if (need > STEPS) this.#unmended++;
+      this.#needs[need <= 0 || need > STEPS ? 0 : need]!++;
     }
     this.us = Math.round(step * this.#quantile());
   }
@@ -64,8 +70,7 @@ export class Reserve {
     let steps = STEPS;
     const allowed = Math.max(1, LATE * this.#weight);
     while (steps > 0 && above + this.#needs[steps]! <= allowed) above += this.#needs[steps--]!;
-    // At its bound the reserve is too short for all of the last step.
-    this.beyond = this.#weight > 0 ? (steps === STEPS ? this.#needs[STEPS]! : above) / this.#weight : 0;
+    this.beyond = this.#weight > 0 ? (above + this.#unmended) / this.#weight : 0;
     return steps;
   }
 }

@@ -100,18 +100,20 @@ test("drawn standstills have the gaps and the lengths that were asked for, the s
   expect(lost(2)).not.toBe(lost(1));
 });
 
-test("slow runs: drawn ones by share and factor, recorded ones by the stretches that they fall into; plans know the 99th percentile", () => {
+test("slow runs: drawn ones by share and factor, recorded ones by the stretches that they fall into; plans know the typical run", () => {
   const drawn: Noise = { stalls: [], slow: { kind: "drawn", share: 0.1, factor: 3 } };
   const source = new NoiseSource(drawn, { seed: 1, gpus: 1 });
   const times = Array.from({ length: 10_000 }, (_, i) => source.runTime(0, at(10_000 * i), millis(1)));
   expect(times.filter((time) => time > 1_000).length / times.length).toBeCloseTo(0.1, 1);
   expect(Math.max(...times)).toBeLessThanOrEqual(3_000);
-  expect(plannedRun(drawn, millis(1))).toBe(2_800);
+  expect(plannedRun(drawn, millis(1))).toBe(1_000);
+  const mostly: Noise = { stalls: [], slow: { kind: "drawn", share: 0.9, factor: 3 } };
+  expect(plannedRun(mostly, millis(1))).toBe(1_889);
 
   const slow = { kind: "recorded", every: millis(5), factors: [1, 1, 1, 2] } as const;
   const track = new NoiseSource({ stalls: [], slow }, { seed: 1, gpus: 1 });
   expect(track.runTime(0, at(0), micros(17_500))).toBe(20_000); // three stretches, and half of the work in the slow one
-  expect(plannedRun({ stalls: [], slow }, millis(5))).toBe(10_000);
+  expect(plannedRun({ stalls: [], slow }, millis(5))).toBe(5_000);
   expect(plannedRun({ stalls: [], slow }, millis(20))).toBe(25_000);
 });
 

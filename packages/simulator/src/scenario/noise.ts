@@ -171,7 +171,7 @@ function endOf(tracks: readonly StallTrack[], begin: number, work: number): numb
   }
 }
 
-/** Run time as production's profiler measures it: the 99th percentile for a run that takes `alone` without noise. */
+/** Run time as production's profiler measures it: the median for a run that takes `alone` without noise. */
 export function plannedRun({ slow }: Noise, alone: Micros): Micros {
   if (slow === undefined) return alone;
   return Math.ceil(factorOf(slow, alone) * alone) as Micros;
@@ -186,12 +186,12 @@ export function underNoise(profile: LatencyTable, noise: Noise | undefined): Lat
   return LatencyTable.fromPoints(points, { batchSizeMax: profile.batchSizeMax });
 }
 
-const QUANTILE = 0.99;
-/** By recording: the 99th percentile of the mean over a number of stretches. */
+const MEDIAN = 0.5;
+/** By recording: the median of the mean over a number of stretches. */
 const known = new WeakMap<SlowRuns, Map<number, number>>();
 
 function factorOf(slow: SlowRuns, alone: Micros): number {
-  if (slow.kind === "drawn") return drawnFactor(slow, QUANTILE);
+  if (slow.kind === "drawn") return drawnFactor(slow, MEDIAN);
   const { every, factors } = slow;
   const stretches = Math.max(1, Math.min(factors.length, Math.round(alone / every)));
   const means = known.get(slow) ?? new Map<number, number>();
@@ -210,7 +210,7 @@ function quantileOfMeans(factors: readonly number[], stretches: number): number 
     return mean;
   });
   means.sort((a, b) => a - b);
-  return means[Math.floor(QUANTILE * means.length)]!;
+  return means[Math.floor(MEDIAN * means.length)]!;
 }
 
 const drawnFactor = ({ share, factor }: { readonly share: number; readonly factor: number }, draw: number): number =>

@@ -1,0 +1,1 @@
+export { EventLoopTurns, type Turns } from "./event-loop-turns.ts";
