@@ -61,6 +61,26 @@ test("what was measured, what plans use and the recent runs' spread stand beside
   expect(profiles.learned(instant(60_000_000))).toEqual([]);
 });
 
+test("at the bound of sizes those that ran are told, and no more than it has room for", () => {
+  const buckets = Array.from({ length: 64 }, () => ({}));
+  const sizes = Array.from({ length: 64 }, (_, i) => ({ batchSize: i + 1, latency: millis(5) }));
+  const profiles = new LiveProfiles(
+    { ...spec, batchSizeMax: 64, buckets },
+    { ...status, profiles: buckets.map(() => sizes) },
+    { window: seconds(10), overhead: millis(1) },
+  );
+  const run = (bucket: number, batchSize: number): void => {
+    for (let i = 0; i < 8; i++) profiles.note(instant(1_000_000), { ...alone(millis(5)), bucket, batchSize });
+  };
+  // A row for each of seven sizes of 64 buckets, and for 31 others that ran.
+  for (let size = 33; size <= 64; size++) run(0, size);
+  expect(profiles.learned(instant(1_000_000))).toHaveLength(7 * 64 + 31);
+  for (let bucket = 1; bucket <= 2; bucket++) for (let size = 33; size <= 64; size++) run(bucket, size);
+  expect(profiles.learned(instant(1_000_000))).toHaveLength(3 * 32);
+  for (let bucket = 3; bucket < 64; bucket++) for (let size = 33; size <= 64; size++) run(bucket, size);
+  expect(profiles.learned(instant(1_000_000))).toHaveLength(512);
+});
+
 const measured = (type: string, factor: number): Pick<ProfileMeasured, "type" | "bucket" | "samples" | "failure"> => {
   const samples = points.map(({ batchSize, latency }) => ({ batchSize, runs: [factor * latency] }));
   return { type, bucket: 0, samples, failure: "" };
