@@ -109,6 +109,7 @@ function figuresOf(cluster: VirtualCluster, role: Role): () => Record<string, nu
 }
 
 const SHORT: Stream = { app: "short", rate: 30, from: 4, to: 8 };
+const STEADY: Stream = { app: "steady", rate: 300, from: 1, to: 2 };
 const LONG: Stream = { app: "long", rate: 10, from: 40, to: 60 };
 
 test("two applications' distributions and shares come out of what they send", () => {
@@ -289,6 +290,47 @@ test("a profiler that starts again goes on from what is stored", () => {
     expect(app.samples).toBeGreaterThanOrEqual(30);
     expect(app.mean / before.apps[i]!.mean).toBeCloseTo(1, 1);
   }
+});
+
+test("runs that take half as long again as given are told after two turns of the profiler, with their spread", () => {
+  const prng = new Prng(8);
+  const cluster = new VirtualCluster({ gpus: 1, runTimes: () => 1.4 + 0.2 * prng.nextFloat() });
+  cluster.addModel({ name: MODEL.name, alphaMs: 1, betaMs: 4, sloMs: 40, batchSizeMax: 8 });
+  cluster.run(seconds(2));
+  expect(stored(cluster)).toBeUndefined();
+  send(cluster, [STEADY], 11);
+  const { sizes, at } = stored(cluster)!.learned!;
+  expect(cluster.clock.now() - at).toBeLessThan(seconds(6));
+  expect(sizes.map(({ batchSize }) => batchSize)).toEqual(expect.arrayContaining([1, 2, 4, 8]));
+  expect(sizes.filter(({ spread }) => spread !== undefined).length).toBeGreaterThan(0);
+  for (const { batchSize, given, learned, spread } of sizes) {
+    expect(given).toBe(1_000 * batchSize + 4_000);
+    expect(learned / given).toBeGreaterThan(1.45);
+    expect(learned / given).toBeLessThan(1.55);
+    const [p10 = 1.4, p50 = 1.5, p90 = 1.6] = [spread?.p10, spread?.p50, spread?.p90].map((us) => us && us / given);
+    expect([p10 >= 1.4, p10 < 1.46, p50 > 1.45, p50 < 1.55, p90 > 1.54, p90 < 1.601]).toEqual(Array(6).fill(true));
+  }
+});
+
+test("what is learned is written again when it moved or after a minute, and never while nothing runs", () => {
+  let factor = 1.5;
+  const cluster = new VirtualCluster({ gpus: 1, runTimes: () => factor });
+  cluster.addModel({ name: MODEL.name, alphaMs: 1, betaMs: 4, sloMs: 40, batchSizeMax: 8 });
+  cluster.run(seconds(2));
+  const profilers = figuresOf(cluster, "profiler");
+  const writesWhile = (what: () => void): number => {
+    const before = profilers()["timesPublished"]!;
+    what();
+    return profilers()["timesPublished"]! - before;
+  };
+  send(cluster, [STEADY], 20);
+  expect(writesWhile(() => send(cluster, [STEADY], 58))).toBeLessThanOrEqual(2);
+  factor = 1.2;
+  expect(writesWhile(() => send(cluster, [STEADY], 10))).toBeGreaterThanOrEqual(1);
+  const first = stored(cluster)!.learned!.sizes[0]!;
+  expect(first.learned / first.given).toBeCloseTo(1.2, 2);
+  cluster.run(seconds(10));
+  expect(writesWhile(() => cluster.run(seconds(120)))).toBe(0);
 });
 
 test("running times that can't be read change nothing: everybody serves as before (T8)", () => {

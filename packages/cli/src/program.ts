@@ -166,9 +166,9 @@ function addModels(program: Command): void {
 function addProfile(program: Command): void {
   toCluster(program.command("profile [model]"))
     .description(
-      "show how long a model's requests take alone, by application, and what batches cost of that; or measure how models slow one another on parts of an accelerator",
+      "show what a model's batches take, as given and as learned, with the spread of recent runs, and how long its requests take alone, by application; or measure how models slow one another on parts of an accelerator",
     )
-    .option("--html <out.html>", "draw the distributions too: a page that needs nothing else")
+    .option("--html <out.html>", "draw them too: a page that needs nothing else")
     .option(
       "--interference",
       "measure pairs of models on two parts of one accelerator, and fit what they cost each other; needs no cluster",
@@ -196,7 +196,7 @@ function addProfile(program: Command): void {
     .option("--seed <n>", "interference: of the choice of pairs, and of emulated noise (default: 1)")
     .addHelpText(
       "after",
-      "\nSamples are requests that ran alone: in a batch of one, or again on idle time. Times in JSON are in µs, of --interference in ms.",
+      "\nPlans use the learned latencies: the typical run of late. p10, p50 and p90 are of the runs of 4 s, where a size has eight at least.\nSamples are requests that ran alone: in a batch of one, or again on idle time. Times in JSON are in µs, of --interference in ms.",
     )
     .action(async (model: string | undefined, options) =>
       (await import("./commands/profile.ts")).profileOrInterference(model, options),

@@ -207,7 +207,13 @@ export class ModelRegistry {
     return entry === undefined ? undefined : readSpec(entry.value);
   }
 
-  /** Run times of the model's requests in isolation; undefined until they are measured. */
+  /** The model's status as the profiler has published it; undefined until then. */
+  async status(spec: ModelSpec): Promise<ModelStatus | undefined> {
+    const entry = await getEntry(this.#store, BUCKET.profiles, spec.name);
+    return entry === undefined ? undefined : matching(spec, readStored(entry.value, isModelStatus));
+  }
+
+  /** Run times of the model's requests in isolation, and what live runs have taught; undefined until it has run. */
   async runTimes({ number, version }: ModelSpec): Promise<ModelRunTimes | undefined> {
     const entry = await getEntry(this.#store, BUCKET.profiles, runTimesKeys.model(number));
     const times = entry === undefined ? undefined : readStored(entry.value, isModelRunTimes);

@@ -89,5 +89,5 @@ test("fewer than eight runs of a size, sizes that the seed lacks, and runs long 
 test("the spread of recent runs is told by their quantiles", () => {
   const observer = observerOf(TRUE);
   for (let i = 1; i <= 100; i++) observer.note(at(i), 4, (100 * i) as Micros);
-  expect(observer.spread(at(100))).toEqual([{ batchSize: 4, p10: 1_000, p50: 5_000, p90: 9_000 }]);
+  expect(observer.spread(at(100))).toEqual([{ batchSize: 4, runs: 100, p10: 1_000, p50: 5_000, p90: 9_000 }]);
 });

@@ -44,9 +44,10 @@ class RecentRuns {
   }
 }
 
-/** How runs of one size vary: its quantiles 0.1, 0.5 and 0.9, µs. */
+/** How runs of one size vary: their number and their quantiles 0.1, 0.5 and 0.9, µs. */
 export interface Spread {
   readonly batchSize: number;
+  readonly runs: number;
   readonly p10: number;
   readonly p50: number;
   readonly p90: number;
@@ -91,7 +92,8 @@ export class LatencyObserver {
   /** How the recent runs vary, by rising size. */
   spread(at: Instant): Spread[] {
     return this.#recent(at).map(([batchSize, runs]) => {
-      return { batchSize, p10: quantile(runs, 0.1), p50: quantile(runs, 0.5), p90: quantile(runs, 0.9) };
+      const [p10, p50, p90] = [quantile(runs, 0.1), quantile(runs, 0.5), quantile(runs, 0.9)];
+      return { batchSize, runs: runs.length, p10, p50, p90 };
     });
   }
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { fitBatchCosts, meanOf, quantileOf } from "@tutti/dynamic";
-import { type BucketRunTimes, isModelRunTimes } from "@tutti/protocol";
+import { type BucketRunTimes, type LearnedSize, isModelRunTimes } from "@tutti/protocol";
 import { type Instant, Prng, after, instant, micros, millis, seconds } from "@tutti/units";
-import { RunTimeStats, asHistogram, batchCostPoints, isNews } from "./index.ts";
+import { RunTimeStats, asHistogram, batchCostPoints, isLearnedNews, isNews } from "./index.ts";
 
 const AT = instant(1_000_000_000);
 const W = seconds(60);
@@ -297,4 +297,21 @@ test("times are whole numbers of tenths of microseconds, so a model of 32 applic
     }
   }
   expect(JSON.stringify(runTimeStats.times(at(2))).length).toBeLessThan(120_000);
+});
+
+test("what live runs taught is news when a latency moved by 5 %, a type runs for the first time, or twice as many runs stand behind it", () => {
+  const size = (batchSize: number, learned: number, runs = 0, type = "cpu"): LearnedSize => ({
+    ...{ bucket: 0, type, batchSize, given: micros(1_000), learned: micros(learned) },
+    ...(runs > 0 && { spread: { runs, p10: 900, p50: 1_000, p90: 1_100 } }),
+  });
+  const before = [size(1, 1_000, 10), size(2, 2_000)];
+  const isNewsAfter = (...now: LearnedSize[]): boolean => isLearnedNews(before, now);
+  expect(isLearnedNews([], before)).toBe(true);
+  expect(isLearnedNews([], [])).toBe(false);
+  expect(isNewsAfter(...before)).toBe(false);
+  expect(isNewsAfter(size(1, 1_000, 8), size(2, 2_090))).toBe(false);
+  expect(isNewsAfter(size(1, 1_000, 8), size(2, 2_110))).toBe(true);
+  expect(isNewsAfter(size(1, 1_000, 8), size(3, 3_000, 11))).toBe(false);
+  expect(isNewsAfter(size(1, 1_000, 8), size(3, 3_000, 12))).toBe(true);
+  expect(isNewsAfter(...before, size(1, 1_000, 8, "half"))).toBe(true);
 });

@@ -17,6 +17,7 @@ import {
   APPS_PROFILED_MAX,
   type AppRunTimes,
   type BucketRunTimes,
+  type LearnedSize,
   type RunTimes,
   UNIT_CLASSES_MAX,
 } from "@tutti/protocol";
@@ -265,6 +266,26 @@ export function isNews(before: BucketRunTimes | undefined, now: BucketRunTimes):
     if (differs(old, app) || old.byUnits?.length !== app.byUnits?.length) return true;
     return app.byUnits?.some((one, i) => differs(one, old.byUnits![i]!)) ?? false;
   });
+}
+
+/**
+ * Whether people should be told what live runs have taught: plans use other latencies than `before`, a type or a bucket
+ * has begun to run, or the spread is that of twice as many runs.
+ */
+export function isLearnedNews(before: readonly LearnedSize[], now: readonly LearnedSize[]): boolean {
+  const keyOf = ({ type, bucket, batchSize }: LearnedSize): string => `${bucket} ${batchSize} ${type}`;
+  const known = new Map(before.map((size) => [keyOf(size), size]));
+  const runsOf = (sizes: readonly LearnedSize[]): number =>
+    sizes.reduce((sum, { spread }) => sum + (spread?.runs ?? 0), 0);
+  return (
+    runsOf(now) >= Math.max(1, 2 * runsOf(before)) ||
+    now.some((size) => {
+      const old = known.get(keyOf(size));
+      // Sizes come and go; of what runs there is always the first.
+      if (old === undefined) return size.batchSize === 1;
+      return Math.abs(size.learned - old.learned) > NEWS_SHARE * old.learned;
+    })
+  );
 }
 
 const differs = (a: RunTimes, b: RunTimes): boolean =>

@@ -191,7 +191,7 @@ async function simulateTrace(
         policy,
         prefer: options.prefer,
         gather: "target",
-        guard: micros(reservedUs.guard + reservedUs.margin),
+        guard: micros(reservedUs.guard + reservedUs.reserve),
       }),
   });
   const { goodRps, batchSize, gpu, offeredRps } = result;
@@ -218,7 +218,7 @@ function reservedIn(statuses: readonly StatusEvent[]): Record<Delay, Micros> {
     perItem: mean("perItem"),
     respond: mean("respond"),
     guard: mean("guard"),
-    margin: mean("margin"),
+    reserve: mean("reserve"),
   };
 }
 

@@ -97,7 +97,7 @@ async function measure(policy: PolicyName): Promise<Measured> {
       seconds: Number(values.seconds),
       seed: 7,
       ...delays,
-      guard: micros(delays.guard + delays.margin),
+      guard: micros(delays.guard + delays.reserve),
     });
     return {
       policy,
@@ -130,7 +130,7 @@ function meanDelays(statuses: readonly StatusEvent[]): Record<Delay, Micros> {
     perItem: mean("perItem"),
     respond: mean("respond"),
     guard: mean("guard"),
-    margin: mean("margin"),
+    reserve: mean("reserve"),
   };
 }
 

@@ -37,7 +37,7 @@ export interface StatusEvent {
  */
 export type Measure = "arrive" | "grant" | "start";
 /** Delays that the scheduler sets aside. */
-export type Delay = "ctrl" | "perItem" | "respond" | "guard" | "margin";
+export type Delay = "ctrl" | "perItem" | "respond" | "guard" | "reserve";
 
 /** `tutti up` as a user starts it, watched through its JSON lines. */
 export class RunningSystem {

@@ -48,7 +48,10 @@ export function batcherFigures(
       perItemUs: entry.core.perItem,
       respondUs: entry.core.respond,
       guardUs: entry.core.guard,
-      // How much earlier batches start because of late answers, and the number of late answers to timely grants.
+      // Time that batches keep in hand, the share of requests that end later than that, and the number of late answers
+      // to timely grants. `marginUs` is the former name, for a release before this one.
+      reserveUs: entry.core.reserve.us,
+      beyondPerMillion: Math.round(1e6 * entry.core.reserve.beyond),
       marginUs: entry.core.reserve.us,
       lateAnswers: entry.core.reserve.late,
       // Scarcity of accelerators: 0, dispatch is eager; 1,000, batches wait in full.

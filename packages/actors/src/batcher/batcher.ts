@@ -327,7 +327,7 @@ class Batcher implements Actor {
     if (changed) {
       this.#modelThreads.end(before ?? model);
       if (held && model.status?.state === "ready") this.#begin(model);
-    } else if (held && (model.status !== before?.status || model.times !== before?.times))
+    } else if (held && (model.status !== before?.status || model.times?.buckets !== before?.times?.buckets))
       this.#modelThreads.reprofile(model);
     this.#ownership.leases.changed();
   }

@@ -40,6 +40,47 @@ test("a run as long as planned is no news", () => {
   expect(profiles.news(instant(1_100_000), WHOLE)).toBeUndefined();
 });
 
+test("what was measured, what plans use and the recent runs' spread stand beside one another, once something has run", () => {
+  const profiles = live();
+  expect(profiles.learned(instant(1_000_000))).toEqual([]);
+  for (let i = 0; i < 20; i++) profiles.note(instant(1_000_000 + i), { ...alone(micros(8_391 + i)), batchSize: 3 });
+  profiles.news(instant(1_000_100), WHOLE);
+  const spread = { runs: 20, p10: 8_392, p50: 8_400, p90: 8_408 };
+  const of = (batchSize: number, given: number, learned: number) => ({
+    ...{ bucket: 0, type: "whole", batchSize, given: millis(given), learned: millis(learned) },
+  });
+  // All sizes move with the one that ran.
+  expect(profiles.learned(instant(1_000_100))).toEqual([
+    of(1, 5, 6),
+    of(2, 6, 7.2),
+    { ...of(3, 7, 8.4), spread },
+    of(4, 8, 9.6),
+  ]);
+  expect(profiles.learned(instant(9_000_000))).toEqual([of(1, 5, 6), of(2, 6, 7.2), of(4, 8, 9.6)]);
+  profiles.news(instant(60_000_000), WHOLE);
+  expect(profiles.learned(instant(60_000_000))).toEqual([]);
+});
+
+test("at the bound of sizes those that ran are told, and no more than it has room for", () => {
+  const buckets = Array.from({ length: 64 }, () => ({}));
+  const sizes = Array.from({ length: 64 }, (_, i) => ({ batchSize: i + 1, latency: millis(5) }));
+  const profiles = new LiveProfiles(
+    { ...spec, batchSizeMax: 64, buckets },
+    { ...status, profiles: buckets.map(() => sizes) },
+    { window: seconds(10), overhead: millis(1) },
+  );
+  const run = (bucket: number, batchSize: number): void => {
+    for (let i = 0; i < 8; i++) profiles.note(instant(1_000_000), { ...alone(millis(5)), bucket, batchSize });
+  };
+  // A row for each of seven sizes of 64 buckets, and for 31 others that ran.
+  for (let size = 33; size <= 64; size++) run(0, size);
+  expect(profiles.learned(instant(1_000_000))).toHaveLength(7 * 64 + 31);
+  for (let bucket = 1; bucket <= 2; bucket++) for (let size = 33; size <= 64; size++) run(bucket, size);
+  expect(profiles.learned(instant(1_000_000))).toHaveLength(3 * 32);
+  for (let bucket = 3; bucket < 64; bucket++) for (let size = 33; size <= 64; size++) run(bucket, size);
+  expect(profiles.learned(instant(1_000_000))).toHaveLength(512);
+});
+
 const measured = (type: string, factor: number): Pick<ProfileMeasured, "type" | "bucket" | "samples" | "failure"> => {
   const samples = points.map(({ batchSize, latency }) => ({ batchSize, runs: [factor * latency] }));
   return { type, bucket: 0, samples, failure: "" };

@@ -1,6 +1,8 @@
 import { servingTypes } from "@tutti/planning/live";
-import { LatencyObserver, LatencyTable } from "@tutti/profile";
+import { LatencyObserver, LatencyTable, type Spread } from "@tutti/profile";
 import {
+  LEARNED_SIZES_MAX,
+  type LearnedSize,
   type ModelSpec,
   type ModelStatus,
   type ProfileMeasured,
@@ -156,6 +158,34 @@ export class LiveProfiles {
     this.#published = { ...this.#published, profiles, means: profiles, ...types };
     this.#hasLearned = false;
     return this.#published;
+  }
+
+  /**
+   * Latencies for people, those that plans use beside those that were given, at the sizes that are measured at load and
+   * at those that ran lately. Empty: nothing has run lately, and plans use what was given.
+   */
+  learned(at: Instant): LearnedSize[] {
+    const sizes = [...this.#byType.values()].flatMap((one) =>
+      one.observers.flatMap((observer, bucket) => this.#learnedOf(one, bucket, observer.spread(at))),
+    );
+    const telling = sizes.filter(({ spread, given, learned }) => spread !== undefined || given !== learned);
+    return telling.length === 0 || sizes.length > LEARNED_SIZES_MAX ? telling.slice(0, LEARNED_SIZES_MAX) : sizes;
+  }
+  #learnedOf({ given: { type }, seeds }: Observed, bucket: number, spreads: readonly Spread[]): LearnedSize[] {
+    const { byType, profiles } = this.#published;
+    const own = byType?.find((one) => one.type === type);
+    const points = (own?.live ?? own?.profiles ?? profiles)[bucket] ?? [];
+    if (points.length === 0) return [];
+    const [seed, planned] = [seeds[bucket]!, LatencyTable.fromPoints(points)];
+    const bySize = new Map(spreads.map(({ batchSize, ...spread }) => [batchSize, spread]));
+    const largest = Math.min(seed.batchSizeMax, planned.batchSizeMax);
+    return [...new Set([...batchSizesOf(this.spec.batchSizeMax), ...bySize.keys()])]
+      .filter((batchSize) => batchSize <= largest)
+      .sort((a, b) => a - b)
+      .map((batchSize) => ({
+        ...{ bucket, type, batchSize, given: seed.latency(batchSize), learned: planned.latency(batchSize) },
+        ...(bySize.has(batchSize) && { spread: bySize.get(batchSize)! }),
+      }));
   }
 
   get #bucketCount(): number {

@@ -118,6 +118,7 @@ class Profiler implements Actor {
       clock: ports.clock,
       window: config.timesWindow ?? TIMES_WINDOW,
       typeOf: (executor) => this.#types.of(executor),
+      learned: (modelNumber, now) => this.#live.get(modelNumber)?.learned(now) ?? [],
       isOnDuty: () => this.#isOnDuty,
     });
     this.#placement = new PlacementWatcher(ports.store, this.#runtime.log, () => this.#onPlacement());

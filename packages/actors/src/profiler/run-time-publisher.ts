@@ -1,11 +1,13 @@
 import type { Clock, Stop } from "@tutti/ports/clock";
-import { LatencyTable, RunTimeStats, isNews } from "@tutti/profile";
+import { LatencyTable, RunTimeStats, isLearnedNews, isNews } from "@tutti/profile";
 import {
   AloneMeasured,
   AppsCounted,
   AppsNamed,
   BUCKET,
   type BucketRunTimes,
+  type LearnedProfile,
+  type LearnedSize,
   type ModelRunTimes,
   isModelRunTimes,
   runTimesKeys,
@@ -36,6 +38,8 @@ export interface RunTimePublisherOptions {
   readonly window: Micros;
   /** Type of an executor; undefined while it isn't known. */
   readonly typeOf: (executor: ActorKey) => string | undefined;
+  /** Latencies that plans use, and recent runs; empty: nothing has run lately, and plans use what was given. */
+  readonly learned: (modelNumber: number, now: Instant) => readonly LearnedSize[];
   /** Whether this profiler stores anything. */
   readonly isOnDuty: () => boolean;
 }
@@ -45,22 +49,24 @@ const PUBLISH_EVERY = seconds(5);
 /** Models take turns: computing all of many at once would hold the profiler up. */
 const TURN_EVERY = millis(250);
 const TURNS = Math.round(PUBLISH_EVERY / TURN_EVERY);
-/** Interval of publishing changes that affect no decision, such as the number of samples. */
+/** Interval of publishing changes that affect no decision, such as the number of samples or the spread of runs. */
 const RETELL_AFTER = seconds(60);
 const NAMES_KEPT = 4_096;
 
 interface Kept {
   model: CatalogModel;
   readonly runTimeStats: readonly RunTimeStats[];
-  published: readonly BucketRunTimes[] | undefined;
+  /** By bucket; empty: not yet. */
+  published: readonly BucketRunTimes[];
+  learned: LearnedProfile | undefined;
   publishedAt: Instant;
-  /** Whether something was noted since the last turn. */
+  /** Whether times alone were noted since the last turn. */
   isTouched: boolean;
 }
 
 /**
  * Keeps the isolated running times of requests, by model and application. They are measured by executors, published in
- * the store, and restored from there.
+ * the store, and restored from there. What live runs have taught of the profile is published with them.
  */
 export class RunTimePublisher {
   readonly #options: RunTimePublisherOptions;
@@ -134,7 +140,8 @@ export class RunTimePublisher {
           ...(restored !== undefined && { restored: { at: now, times: restored } }),
         });
       }),
-      published: times?.buckets,
+      published: times?.buckets ?? [],
+      learned: times?.learned,
       publishedAt: now,
       isTouched: variesBySpec,
     };
@@ -166,19 +173,28 @@ export class RunTimePublisher {
     if (!this.#options.isOnDuty()) return;
     const now = this.#options.clock.now();
     for (const [number, kept] of this.#kept)
-      if (kept.isTouched && number % TURNS === this.#turn && kept.model.status?.state === "ready")
-        this.#tell(kept, now);
+      if (number % TURNS === this.#turn && kept.model.status?.state === "ready") this.#tell(kept, now);
   }
 
   #tell(kept: Kept, now: Instant): void {
-    kept.isTouched = false;
-    const buckets = kept.runTimeStats.map((runTimeStats) => this.#named(runTimeStats.times(now)));
-    const isDue = now >= after(kept.publishedAt, RETELL_AFTER) && kept.published !== undefined;
-    if (!isDue && !buckets.some((times, bucket) => isNews(kept.published?.[bucket], times))) return;
     const { name, number, version } = kept.model.spec;
-    const value: ModelRunTimes = { name, number, version, buckets };
-    kept.published = buckets;
+    const sizes = this.#options.learned(number, now);
+    const times = kept.isTouched ? kept.runTimeStats.map((one) => this.#named(one.times(now))) : kept.published;
+    const isDue = now >= after(kept.publishedAt, RETELL_AFTER);
+    const hasNews =
+      kept.isTouched &&
+      (times.some((one, bucket) => isNews(kept.published[bucket], one)) || (isDue && kept.published.length > 0));
+    const hasLearned = sizes.length > 0 && (isDue || isLearnedNews(kept.learned?.sizes ?? [], sizes));
+    kept.isTouched = false;
+    if (!hasNews && !hasLearned) return;
+    // Times of which too little is known to be news stay unpublished.
+    if (hasNews || kept.published.length > 0) kept.published = times;
+    if (sizes.length > 0) kept.learned = { at: now, sizes };
     kept.publishedAt = now;
+    const value: ModelRunTimes = {
+      ...{ name, number, version, buckets: kept.published },
+      ...(kept.learned !== undefined && { learned: kept.learned }),
+    };
     this.#published++;
     this.#options.store.put(
       BUCKET.profiles,
@@ -186,7 +202,8 @@ export class RunTimePublisher {
       writeStored(isModelRunTimes, value),
       (result) => {
         if (!isStoreFailure(result)) return;
-        kept.published = undefined;
+        kept.published = [];
+        kept.learned = undefined;
         kept.isTouched = true;
         const { log } = this.#options.runtime;
         log.warn({ model: name, failure: result.failure }, "running times can't be stored; they are tried again");

@@ -209,7 +209,10 @@ export class Catalog {
   #onTimes(entry: Entry): void {
     const times = this.#reader.read(isModelRunTimes, entry, ({ number }) => runTimesKeys.model(number) === entry.key);
     if (times === undefined) return;
-    this.#times.set(times.number, times);
+    const known = this.#times.get(times.number);
+    // Profiles for plans are made of the buckets, which takes milliseconds: where only `learned` is new they stay.
+    const isSame = known !== undefined && JSON.stringify(known.buckets) === JSON.stringify(times.buckets);
+    this.#times.set(times.number, isSame ? { ...times, buckets: known.buckets } : times);
     this.#judge(times.number);
   }
   #onTimesGone(key: string): void {

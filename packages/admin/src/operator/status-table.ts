@@ -24,6 +24,10 @@ export interface ModelStatusRow {
   readonly batchMean: number | undefined;
   /** Latency from arrival to answer over the last five to ten seconds, at the ingress where it is highest. */
   readonly p99Us: number;
+  /** Time that batches keep in hand, of the bucket with the longest. */
+  readonly reserveUs: number;
+  /** Share of its requests that end even later, 0 … 1. */
+  readonly beyondReserve: number;
 }
 
 export interface RankerRow {
@@ -85,6 +89,14 @@ function modelRow({ spec, status }: ListedModel, ingresses: HeardActor[], batche
     const stats = latestOf(actor);
     return stats === undefined ? 0 : read(name)(stats);
   };
+  const threads = batchers.flatMap((actor) => {
+    const stats = latestOf(actor);
+    return stats === undefined ? [] : threadsOf(stats, spec.number);
+  });
+  const reserves = threads.map(({ figures }) => ({
+    reserveUs: figures["reserveUs"] ?? figures["marginUs"] ?? 0,
+    beyondReserve: (figures["beyondPerMillion"] ?? 0) / 1e6,
+  }));
   const isStalled = status?.state === "ready" && batchers.some((actor) => latest(actor, "stalled") > 0);
   return {
     name: spec.name,
@@ -97,6 +109,10 @@ function modelRow({ spec, status }: ListedModel, ingresses: HeardActor[], batche
     queue: batchers.reduce((sum, actor) => sum + latest(actor, "queued"), 0),
     batchMean: batches > 0 ? items / batches : undefined,
     p99Us: Math.max(0, ...ingresses.map((actor) => latest(actor, "p99Us"))),
+    ...reserves.reduce((most, one) => (one.reserveUs > most.reserveUs ? one : most), {
+      reserveUs: 0,
+      beyondReserve: 0,
+    }),
   };
 }
 
@@ -126,7 +142,7 @@ function causes(
 export function renderClusterStatus(status: ClusterStatus): string {
   const { models, accelerators, rankers, turns, rollouts } = status;
   const table = renderTable(
-    ["model", "state", "offered/s", "good/s", "refused/s", "queue", "batch", "p99", "refused because"],
+    ["model", "state", "offered/s", "good/s", "refused/s", "queue", "batch", "p99", "kept", "refused because"],
     models.map((row) => [
       row.name,
       row.state,
@@ -136,6 +152,7 @@ export function renderClusterStatus(status: ClusterStatus): string {
       String(row.queue),
       row.batchMean === undefined ? "-" : row.batchMean.toFixed(1),
       row.p99Us === 0 ? "-" : milliseconds(row.p99Us),
+      keptText(row),
       Object.entries(row.refused)
         .map(([cause, perSecond]) => `${cause} ${whole(perSecond)}`)
         .join(", "),
@@ -155,6 +172,9 @@ export function renderClusterStatus(status: ClusterStatus): string {
   ];
   return parts.join("\n");
 }
+
+const keptText = ({ reserveUs, beyondReserve }: ModelStatusRow): string =>
+  reserveUs === 0 ? "-" : `${milliseconds(reserveUs)} (${(100 * beyondReserve).toFixed(1)} % end later)`;
 
 /** One line for each sub-cluster if there are several. */
 function rankerLines(rankers: readonly RankerRow[]): string[] {

@@ -42,6 +42,7 @@ const MODELS = [
   { spec: { name: "mlp", number: 3, buckets: [{}] }, status: { state: "ready", reason: "" } },
 ] as unknown as ListedModel[];
 const THREAD = threadId(3, 0);
+const KEPT = { reserveUs: 2_100, beyondPerMillion: 4_000 };
 
 function hearAll(): void {
   for (const [step, ms] of [0, 1_000, 2_000].entries()) {
@@ -66,7 +67,11 @@ function hearAll(): void {
       perThread,
     });
     beat(2, "batcher");
-    const batcher = { thread: THREAD, name: "mlp", figures: { items: 90 * step, batches: 30 * step, queued: 4 } };
+    const batcher = {
+      thread: THREAD,
+      name: "mlp",
+      figures: { items: 90 * step, batches: 30 * step, queued: 4, ...KEPT },
+    };
     const turns = { minuteTurnP50Us: 150, minuteTurnP999Us: 900, minuteTurnMaxUs: 2_500, minuteGcShare: 0.12 };
     report(2, "batcher", {
       figures: { threads: 1, cpuUs: 500_000 * step, rssBytes: 4e6, ...turns },
@@ -98,6 +103,8 @@ test("status: rates by model with causes, mean batch, p99 and queue; accelerator
       queue: 4,
       batchMean: 3,
       p99Us: 4_200,
+      reserveUs: 2_100,
+      beyondReserve: 0.004,
     },
   ]);
   expect(accelerators).toMatchObject([
@@ -113,7 +120,7 @@ test("status: rates by model with causes, mean batch, p99 and queue; accelerator
     ...{ variants: [], pipelines: [] },
     rollouts: ["mlp: 90 % to version 1, 10 % to version 2"],
   });
-  expect(text).toMatch(/mlp +ready +100 +80 +10 +4 +3\.0 +4\.2 ms +OVERLOADED 10/);
+  expect(text).toMatch(/mlp +ready +100 +80 +10 +4 +3\.0 +4\.2 ms +2\.1 ms \(0\.4 % end later\) +OVERLOADED 10/);
   expect(text).toContain("3 on h leads, epoch 12. There is no spare.");
   expect(text).toContain("mlp: 90 % to version 1, 10 % to version 2");
   expect(text).toContain(

@@ -2,7 +2,7 @@ import { ModelRegistry, absentModelError, askedSpec } from "@tutti/client/regist
 import { CommandError, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import type { InterferenceFlags } from "../interference/command.ts";
-import { renderRunTimes } from "@tutti/admin/model-tables";
+import { profileTables, renderProfiles, renderRunTimes } from "@tutti/admin/model-tables";
 import { typedCommand, writeOutput } from "../present/output-file.ts";
 
 export interface ProfileOptions extends ClusterOptions {
@@ -31,7 +31,7 @@ export async function profileOrInterference(
   return profile(name, options);
 }
 
-/** `tutti profile <model>`: latencies of requests that ran alone, by application. */
+/** `tutti profile <model>`: latencies of batches, given and learned, and of requests that ran alone, by application. */
 export function profile(name: string, options: ProfileOptions): Promise<void> {
   return withCluster({ ...options, name: "tutti-profile" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);
@@ -41,15 +41,31 @@ export function profile(name: string, options: ProfileOptions): Promise<void> {
       const { family } = spec.variant;
       throw new CommandError(`${name} is served by the family ${family}: \`tutti profile ${family}\` shows its times`);
     }
-    const times = await registry.runTimes(spec);
-    if (times === undefined) {
-      const when = "samples come from requests that it answers; the first are published some ten seconds later";
-      throw new CommandError(`nothing is known yet of how long requests to "${name}" take alone: ${when}`);
+    const [status, times] = await Promise.all([registry.status(spec), registry.runTimes(spec)]);
+    const tables = profileTables(spec, status, times);
+    if (tables.length === 0) {
+      const why = status?.reason ?? "it is being loaded or measured (`tutti models` shows its state)";
+      throw new CommandError(`"${name}" has no profile: ${why}`);
     }
+    const { buckets = [], learned } = times ?? {};
     if (options.html !== undefined) {
       const { runTimesPage } = await import("./run-times-page.ts");
-      writeOutput(options.html, runTimesPage(spec, times, typedCommand()));
+      writeOutput(options.html, runTimesPage({ spec, tables, times, source: typedCommand() }));
     }
-    process.stdout.write(`${options.json === true ? JSON.stringify(times) : renderRunTimes(spec, times)}\n`);
+    const { number, version } = spec;
+    const text =
+      options.json === true
+        ? JSON.stringify({
+            ...{ name: spec.name, number, version, profiles: tables },
+            ...(learned !== undefined && { runsUntil: learned.at }),
+            buckets,
+          })
+        : [renderProfiles(tables, times), buckets.length > 0 ? renderRunTimes(spec, times!) : UNKNOWN_ALONE].join(
+            "\n\n",
+          );
+    process.stdout.write(`${text}\n`);
   });
 }
+
+const UNKNOWN_ALONE =
+  "How long its requests take alone is still unknown: samples come from requests that it answers, the first some ten seconds later.";

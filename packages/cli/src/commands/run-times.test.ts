@@ -1,9 +1,9 @@
 import { RunTimeStats } from "@tutti/profile";
 import type { ModelRunTimes, ModelSpec } from "@tutti/protocol";
-import { instant, micros, seconds } from "@tutti/units";
+import { instant, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { runTimesPage } from "./run-times-page.ts";
-import { massesAt, renderRunTimes } from "@tutti/admin/model-tables";
+import { type ProfileTable, massesAt, renderRunTimes } from "@tutti/admin/model-tables";
 
 const AT = instant(1_000_000_000);
 const spec: ModelSpec = {
@@ -73,7 +73,9 @@ test("of a model of which little is known that is said, and nothing breaks", () 
   expect(renderRunTimes(spec, times)).toBe(
     "loop: too few samples to tell whether its times vary: scheduled by its latency table",
   );
-  expect(runTimesPage(spec, times, "tutti profile loop")).toContain("loop: unknown");
+  expect(runTimesPage({ spec, tables: [], times, source: "tutti profile loop" })).toContain(
+    "loop: requests alone, unknown",
+  );
 });
 
 test("columns of any width add up to all of the mass", () => {
@@ -82,12 +84,50 @@ test("columns of any width add up to all of the mass", () => {
   expect(massesAt(apps[0]!, places).reduce((sum, mass) => sum + mass, 0)).toBeCloseTo(1, 9);
 });
 
+const TABLES: ProfileTable[] = [
+  {
+    ...{ name: "loop", type: "<b>cpu</b>", source: "measured at load" },
+    sizes: [1, 2, 4].map((batchSize) => ({
+      ...{ batchSize, given: millis(batchSize), learned: millis(2 * batchSize) },
+      ...(batchSize < 4 && { spread: { runs: 9, p10: 900, p50: 2_000 * batchSize, p90: 5_000 } }),
+    })),
+  },
+];
+
+test("the page draws latencies that were given and learned, with a band where sizes ran", () => {
+  const page = runTimesPage({ spec, tables: TABLES, times: undefined, source: "tutti profile loop" });
+  const data = /id="page-data">(.*?)<\/script>/s.exec(page)![1]!;
+  const { charts } = JSON.parse(data) as { charts: Record<string, { series: { name: string; data: number[][] }[] }> };
+  expect(Object.fromEntries(charts["profile-0"]!.series.map(({ name, data }) => [name, data]))).toEqual({
+    learned: [
+      [1, 2],
+      [2, 4],
+      [4, 8],
+    ],
+    "measured at load": [
+      [1, 1],
+      [2, 2],
+      [4, 4],
+    ],
+    "": [
+      [1, 0.9],
+      [2, 0.9],
+    ],
+    "runs, p10 to p90": [
+      [1, 4.1],
+      [2, 4.1],
+    ],
+  });
+  expect(page).not.toContain("<b>cpu");
+  expect(page).toContain("alone is still unknown");
+});
+
 test("the page draws every application, names nothing that is not text, and fetches nothing", () => {
   const evil = {
     ...known(),
     buckets: known().buckets.map((one) => ({ ...one, apps: one.apps.map((app) => ({ ...app, name: "<script>" })) })),
   };
-  const page = runTimesPage(spec, evil, "tutti profile loop --html x.html");
+  const page = runTimesPage({ spec, tables: TABLES, times: evil, source: "tutti profile loop --html x.html" });
   expect(page).toContain("default-src 'none'");
   expect(page).not.toContain("<script></");
   expect(page).toContain("&lt;script&gt;");

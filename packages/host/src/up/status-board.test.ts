@@ -70,6 +70,20 @@ test("delays that passed are means since the line before", () => {
   ]);
 });
 
+test("what batches keep in hand goes by both of its names for one release, from batchers of this one and the last", () => {
+  const board = new StatusBoard(0);
+  const thread = (number: number, figures: Record<string, number>) => {
+    return { thread: threadId(number, 0), name: `m${number}`, figures };
+  };
+  const perThread = [thread(1, { marginUs: 900 }), thread(2, { reserveUs: 2_100, marginUs: 2_100 })];
+  board.hear(stats(1, "batcher", 0, { perThread }), 0);
+  const { threads } = board.read(1_000);
+  expect(threads.map(({ delaysUs: { reserve, margin } }) => [reserve, margin])).toEqual([
+    [900, 900],
+    [2_100, 2_100],
+  ]);
+});
+
 test("actors that have been silent for long are forgotten", () => {
   const board = new StatusBoard(0);
   board.hear(stats(1, "executor", 0, { perGpu: [gpu(0, 0, 0, 0)] }), 0);

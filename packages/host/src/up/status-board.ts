@@ -26,7 +26,9 @@ export interface ThreadLoad {
     readonly perItem: number;
     readonly respond: number;
     readonly guard: number;
-    /** Extra time by which starts are earlier because answers were late. */
+    /** Time that batches keep in hand, so that one which ends later than planned is still in time. */
+    readonly reserve: number;
+    /** The former name of `reserve`, until the next release. */
     readonly margin: number;
   };
   /** Measured delays, in microseconds: means since the last reading; 0: there was none. */
@@ -162,6 +164,7 @@ function gpuLoads(now: StatsReported, before: StatsReported | undefined): GpuLoa
 
 function threadLoads(now: StatsReported, before: StatsReported | undefined): ThreadLoad[] {
   return (now.perThread ?? []).map(({ thread, name, figures }) => {
+    const reserve = figures["reserveUs"] ?? figures["marginUs"] ?? 0;
     const earlier = before?.perThread?.find((candidate) => candidate.thread === thread)?.figures;
     return {
       name,
@@ -173,7 +176,8 @@ function threadLoads(now: StatsReported, before: StatsReported | undefined): Thr
         perItem: figures["perItemUs"] ?? 0,
         respond: figures["respondUs"] ?? 0,
         guard: figures["guardUs"] ?? 0,
-        margin: figures["marginUs"] ?? 0,
+        reserve,
+        margin: reserve,
       },
       measuredUs: {
         arrive: meanOf("arrivalLagUs", "arrivals", figures, earlier),

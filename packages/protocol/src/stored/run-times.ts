@@ -7,6 +7,8 @@ import { stored } from "./stored.ts";
 export const APPS_PROFILED_MAX = 32;
 /** Most classes of size hints by which one application's running times are told apart. */
 export const UNIT_CLASSES_MAX = 8;
+/** Most batch sizes, over all buckets and executor types of a model, of which recent runs are told. */
+export const LEARNED_SIZES_MAX = 512;
 
 const EDGES_MAX = 65;
 const TIME_US_MAX = 10 * SLO_US_MAX;
@@ -90,6 +92,28 @@ const BucketRunTimes = schema.record({
 });
 export type BucketRunTimes = Static<typeof BucketRunTimes>;
 
+/** Latency of one batch size on one type of executors, in µs. */
+const LearnedSize = schema.record({
+  bucket: schema.bucket,
+  type: schema.text(),
+  batchSize: schema.batchSize,
+  /** As given with the model or measured at its load. */
+  given: time,
+  /** As plans have it. */
+  learned: time,
+  /** Recent runs and their quantiles; absent: there were too few. */
+  spread: schema.optional(schema.record({ runs: samples, p10: time, p50: time, p90: time })),
+});
+export type LearnedSize = Static<typeof LearnedSize>;
+
+/** The profile as live runs have it. It is for people: `ModelStatus` has what actors plan with. */
+const LearnedProfile = schema.record({
+  /** End of the time in which the recent runs were. */
+  at: schema.moment,
+  sizes: schema.list(LearnedSize, LEARNED_SIZES_MAX),
+});
+export type LearnedProfile = Static<typeof LearnedProfile>;
+
 /**
  * The running times of one model by bucket: the value of `runTimesKeys.model(number)` in the bucket of profiles.
  * Validates everything that readers rely on (T8).
@@ -102,6 +126,8 @@ export const isModelRunTimes = stored(
     number: schema.model,
     version: schema.text(),
     buckets: schema.list(BucketRunTimes, BUCKETS_MAX),
+    /** Absent until batches have run. */
+    learned: schema.optional(LearnedProfile),
   }),
 );
 export type ModelRunTimes = Static<typeof isModelRunTimes>;

@@ -30,10 +30,21 @@ test("where every batch ends in time nothing is kept in hand", () => {
 test("batches keep what all but half a percent of the requests need, whatever was kept meanwhile", () => {
   const prng = new Prng(7);
   const reserve = new Reserve();
-  // A tenth of the requests are heads; those of one batch in ten, a hundredth of all, end up to 4 ms later than planned.
+  // A tenth of the requests are heads; those of one batch in ten, a hundredth of all, end up to 4 ms later than
+  // planned.
   run(reserve, 4_000, 0, () => (prng.nextFloat() < 0.1 ? 4_000 * prng.nextFloat() : 0));
   expect(reserve.us).toBeGreaterThan(2_000 - 5 * STEP);
   expect(reserve.us).toBeLessThan(2_000 + 5 * STEP);
+  expect(reserve.beyond).toBeLessThanOrEqual(0.005);
+  expect(reserve.beyond).toBeGreaterThan(0.004);
+});
+
+test("requests that need more than any reserve count among those that end later", () => {
+  const reserve = new Reserve();
+  expect(reserve.beyond).toBe(0);
+  // The first four of a batch's ten are later than any reserve may be.
+  run(reserve, 2_000, 0, () => SLO / 2);
+  expect(reserve.beyond).toBeCloseTo(0.4, 9);
 });
 
 test("a machine that begins to stand still is answered within a second, and given back within thirty of quiet", () => {

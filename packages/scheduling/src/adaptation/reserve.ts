@@ -28,7 +28,7 @@ const STEPS = 64;
 /** How often the reserve is chosen anew, µs. */
 const CHOOSE_EVERY = 20_000;
 
-/** What `note` needs of an ended batch. */
+/** An ended batch, as far as `note` needs it. */
 interface Ended {
   /** In the order of their deadlines. */
   readonly requests: readonly { readonly deadline: Instant }[];
@@ -39,11 +39,15 @@ interface Ended {
 export class Reserve {
   /** Time that batches keep in hand now, µs. */
   us = 0;
+  /** Share of the requests that needed more, those beyond the bound among them: 0 … 1. */
+  beyond = 0;
   /** Requests that were granted in time and answered late. */
   late = 0;
   /** Weight of requests by what they needed, in steps. */
   readonly #needs = new Float64Array(STEPS + 1);
   #weight = 0;
+  /** The part of it that needed more than the bound. */
+  #unmended = 0;
   #notedAt = -Infinity;
   #chooseDue = -Infinity;
 
@@ -54,10 +58,12 @@ export class Reserve {
     this.#notedAt = end;
     for (let i = 0; i <= STEPS; i++) this.#needs[i]! *= fade;
     this.#weight = this.#weight * fade + requests.length;
+    this.#unmended *= fade;
     for (const { deadline } of requests) {
       const lateBy = end - deadline;
       if (lateBy > 0) this.late++;
       const need = Math.ceil((lateBy + reserve) / step);
+      if (need > STEPS) this.#unmended++;
       this.#needs[need <= 0 || need > STEPS ? 0 : need]!++;
     }
   }
@@ -72,6 +78,7 @@ export class Reserve {
     this.#chooseDue = at + CHOOSE_EVERY;
     const step = (MOST * slo) / STEPS;
     const allowed = Math.max(1, LATE * this.#weight);
+    const weight = Math.max(1, this.#weight);
     let above = 0;
     let steps = STEPS;
     while (steps > 0 && above + this.#needs[steps]! <= allowed) above += this.#needs[steps--]!;
@@ -79,10 +86,11 @@ export class Reserve {
     let best = -1;
     for (; steps >= 0; above += this.#needs[steps--]!) {
       const carried = served(steps * step);
-      const inTime = carried * (1 - above / Math.max(1, this.#weight));
+      const inTime = carried * (1 - above / weight);
       if (inTime > best) {
         best = inTime;
         this.us = Math.round(step * steps);
+        this.beyond = (above + this.#unmended) / weight;
       }
       if (carried >= most) return; // less in hand serves no more
     }

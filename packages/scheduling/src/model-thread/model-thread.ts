@@ -241,7 +241,8 @@ export function batchFinished(
 function noteEnd(model: ModelThread, batchId: BatchId, end: Instant | undefined): void {
   const { reserve, slo, inFlightBatches } = model;
   const batch = end === undefined ? undefined : inFlightBatches.find(batchId);
-  if (batch === undefined) return;
+  // Warm-up requests wait for one another and for measurements.
+  if (batch === undefined || batch.requests[0]!.isOwn === true) return;
   reserve.note(batch, end!, slo);
   reserve.choose(model.now, slo, (us) => servedWith(model, us));
 }
