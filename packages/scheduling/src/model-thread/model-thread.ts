@@ -275,10 +275,14 @@ type Delays = Readonly<Record<"ctrl" | "perItem" | "respond" | "guard", Micros>>
 
 export function delaysChanged(model: ModelThread, at: Instant, delays: Delays, out: ModelEffects): void {
   advance(model, at);
-  model.ctrl = delays.ctrl;
-  model.perItem = delays.perItem;
-  model.respond = delays.respond;
-  model.guard = delays.guard;
+  const { ctrl, perItem, respond, guard } = delays;
+  // Batchers look four times a second: what is as before decides nothing.
+  const isSame = ctrl === model.ctrl && perItem === model.perItem;
+  if (isSame && respond === model.respond && guard === model.guard) return;
+  model.ctrl = ctrl;
+  model.perItem = perItem;
+  model.respond = respond;
+  model.guard = guard;
   changeTargets(model);
   update(model, out);
 }
