@@ -51,6 +51,25 @@ test("one stall long ago doesn't hold a slow model's reserve: requests fade with
   expect(reserve.us).toBe(0);
 });
 
+test("requests that no reserve could have helped move none: a long stall says nothing about the next second (RES-5)", () => {
+  const reserve = new Reserve();
+  const quiet = run(reserve, 1_000, 0, () => -100);
+  run(reserve, 40, quiet, () => 800_000);
+  expect([reserve.us, reserve.late]).toEqual([0, 400]);
+});
+
+test("a profile that was too short costs no reserve once it is mended (RES-4)", () => {
+  const reserve = new Reserve();
+  const wrong = run(reserve, 1_000, 0, () => 3_000);
+  expect(reserve.us).toBeGreaterThanOrEqual(3_000);
+  reserve.plansLonger(3_000, SLO);
+  expect(reserve.us).toBe(0);
+  run(reserve, 1_000, wrong, (i) => (i % 10 === 0 ? 2_000 : 0));
+  expect(reserve.us).toBeGreaterThan(2_000 - STEP);
+  reserve.plansLonger(-3_000, SLO);
+  expect(reserve.us).toBeGreaterThan(2_000 - STEP);
+});
+
 test("the reserve is between 0 and a quarter of the SLO, whatever ends when (RES-1)", () => {
   const batch = fc.record({
     size: fc.integer({ min: 1, max: 64 }),

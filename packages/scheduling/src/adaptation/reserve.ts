@@ -10,6 +10,9 @@
  *          request that can then not run even alone: a request that can be in time without it is not refused for it.
  *   RES-2. Requests fade with the number that came after them, and with time.
  *   RES-3. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
+ *   RES-4. A need is that beyond the profile in force: where runs turn out to be longer, and plans take them so, no time
+ *          is kept in hand for it besides.
+ *   RES-5. A request that needed more than the bound tells nothing about what to keep: no reserve would have helped it.
  */
 import type { Instant, Micros } from "@tutti/units";
 
@@ -56,11 +59,21 @@ export class Reserve {
     this.us = Math.round(step * this.#quantile());
   }
 
-  /** The fewest steps that are too few for at most LATE of the requests. */
+  /** Plans take so much longer runs from now on: what was needed before is less by that (RES-4). */
+  plansLonger(by: number, slo: Micros): void {
+    const steps = Math.min(STEPS, Math.round(by / ((MOST * slo) / STEPS)));
+    if (steps <= 0) return;
+    for (let i = 1; i <= steps; i++) this.#needs[0]! += this.#needs[i]!;
+    this.#needs.copyWithin(1, steps + 1);
+    this.#needs.fill(0, STEPS + 1 - steps);
+    this.us = Math.round(((MOST * slo) / STEPS) * this.#quantile());
+  }
+
+  /** The fewest steps that are too few for at most LATE of the requests that they could have helped (RES-5). */
   #quantile(): number {
     let above = 0;
-    let steps = STEPS;
-    const allowed = Math.max(1, LATE * this.#weight);
+    let steps = STEPS - 1;
+    const allowed = Math.max(1, LATE * (this.#weight - this.#needs[STEPS]!));
     while (steps > 0 && above + this.#needs[steps]! <= allowed) above += this.#needs[steps--]!;
     return steps;
   }

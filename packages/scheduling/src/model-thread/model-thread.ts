@@ -238,9 +238,13 @@ export function batchFinished(
   if (model.inFlightBatches.release(batchId) && wasFull) update(model, out);
 }
 
-function noteEnd({ reserve, slo, inFlightBatches }: ModelThread, batchId: BatchId, end: Instant | undefined): void {
-  const batch = end === undefined ? undefined : inFlightBatches.find(batchId);
-  if (batch !== undefined) reserve.note(batch, end!, slo);
+function noteEnd(model: ModelThread, batchId: BatchId, end: Instant | undefined): void {
+  const { reserve, slo, profile } = model;
+  const batch = end === undefined ? undefined : model.inFlightBatches.find(batchId);
+  if (batch === undefined) return;
+  // It may have been planned with a profile that is known to be too short by now; on unlike types each has its own.
+  const longer = model.fastest === undefined ? profile.latency(batch.requests.length) - batch.expectedRun : 0;
+  reserve.note(batch, (longer > 0 && longer < Infinity ? end! - longer : end!) as Instant, slo);
 }
 
 export function batchRefused(model: ModelThread, at: Instant, batchId: BatchId, out: ModelEffects): void {
@@ -262,6 +266,8 @@ export function profileChanged(model: ModelThread, at: Instant, profiled: Profil
   advance(model, at);
   changeDynamic(model, dynamic);
   model.unfit = unfit ?? NONE_UNFIT;
+  const typical = Math.min(currentTarget(model), profile.batchSizeMax, model.batchSizeMax);
+  model.reserve.plansLonger(profile.latency(typical) - model.profile.latency(typical), model.slo);
   model.profile = profile;
   model.latencies = profile.byBatchSize;
   model.batchSizeMax = profile.batchSizeMax;
