@@ -26,7 +26,8 @@ test("where every batch ends in time nothing is kept in hand", () => {
 test("batches keep what all but half a percent of the requests need, whatever was kept meanwhile", () => {
   const prng = new Prng(7);
   const reserve = new Reserve();
-  // A tenth of the requests are heads; those of one batch in ten, a hundredth of all, end up to 4 ms later than planned.
+  // A tenth of the requests are heads; those of one batch in ten, a hundredth of all, end up to 4 ms later than
+  // planned.
   run(reserve, 4_000, 0, () => (prng.nextFloat() < 0.1 ? 4_000 * prng.nextFloat() : 0));
   expect(reserve.us).toBeGreaterThan(2_000 - 5 * STEP);
   expect(reserve.us).toBeLessThan(2_000 + 5 * STEP);

@@ -10,8 +10,8 @@
  *          request that can then not run even alone: a request that can be in time without it is not refused for it.
  *   RES-2. Requests fade with the number that came after them, and with time.
  *   RES-3. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
- *   RES-4. A need is that beyond the profile in force: where runs turn out to be longer, and plans take them so, no time
- *          is kept in hand for it besides.
+ *   RES-4. A need is that beyond the profile in force: where runs turn out to be longer, and plans take them so, no
+ *          time is kept in hand for it besides.
  *   RES-5. A request that needed more than the bound tells nothing about what to keep: no reserve would have helped it.
  */
 import type { Instant, Micros } from "@tutti/units";
@@ -25,7 +25,7 @@ const MOST = 1 / 4;
 /** Steps of the reserve up to its bound. */
 const STEPS = 64;
 
-/** What `note` needs of an ended batch. */
+/** The part of an ended batch that `note` needs. */
 interface Ended {
   /** In the order of their deadlines. */
   readonly requests: readonly { readonly deadline: Instant }[];
