@@ -10,3 +10,4 @@ export * from "./quantile.ts";
 export * from "./rounding.ts";
 export * from "./run-time-stats.ts";
 export * from "./sample-window.ts";
+export * from "./warm-runs.ts";

@@ -76,7 +76,26 @@ test("a size that runs slower than the others has its own latency, and keeps it 
   expect([table.latency(10), table.latency(6)]).toEqual([slow, TRUE.latency(6)]);
 });
 
-test("fewer than eight runs of a size, sizes that the seed lacks, and runs long ago say nothing (O4)", () => {
+test("sizes that a slow time keeps from running are believed to be fast again with the others (O3, O4)", () => {
+  const observer = observerOf(TRUE);
+  let us = run(observer, { from: 0, count: 200, perSecond: 100 }, () => 3);
+  expect(observer.planning(at(us)).latency(16)).toBe(3 * TRUE.latency(16));
+  // Nothing but batches of two runs by what is believed now; the others were seen to be slow a moment ago.
+  for (let look = 0; look < 3; look++) {
+    for (let i = 0; i < 100; i++) observer.note(at((us += 10_000)), 2, TRUE.latency(2));
+    observer.planning(at(us));
+  }
+  expect(largestError(observer.planning(at(us)))).toBeLessThan(0.001);
+});
+
+test("a standstill of a second, which a few runs of each accelerator outlast, is no change of speed (O3)", () => {
+  const observer = observerOf(TRUE);
+  const us = run(observer, { from: 0, count: 1_600, perSecond: 800 }, () => 1);
+  for (let gpu = 0; gpu < 8; gpu++) observer.note(at(us + 1e6), 8, (1e6 + TRUE.latency(8)) as Micros);
+  expect(observer.planning(at(us + 1e6))).toBe(TRUE);
+});
+
+test("fewer than eight runs, sizes that the seed lacks, and runs long ago say nothing (O5)", () => {
   const observer = observerOf(TRUE);
   for (let i = 0; i < 7; i++) observer.note(at(i), 4, millis(90));
   for (let i = 0; i < 99; i++) observer.note(at(i), 17, millis(90));

@@ -5,18 +5,24 @@
  *   O1. A latency is the typical run: the median. What slow runs take beyond it is no part of l(b); batches keep time
  *       in hand for it (docs/algorithms.md, A9).
  *   O2. What is believed stands until recent runs disagree significantly: until it lies outside the interval in which
- *       their median is with 99 % certainty. So noise moves nothing, and a change of speed counts once most of the
- *       recent runs have it.
- *   O3. A size without recent runs moves with those that have some: an accelerator that is throttled runs every size
- *       slower.
- *   O4. After `window` without any run the seed counts again.
+ *       their median is with 99 % certainty. So noise moves nothing.
+ *   O3. An accelerator that is throttled, and code that is cold, run every size slower. So runs first tell a change of
+ *       speed, which is that of all sizes: it counts once runs take most of the recent time so much longer or shorter.
+ *       A size that a wrong belief keeps from running would otherwise never be believed to be faster.
+ *   O4. A size differs from the others as its own runs say, but only those that were recent without a change of speed:
+ *       just after a change a size has runs from before it alone, or from after it alone.
+ *   O5. After `window` without any run the seed counts again.
  */
 import { type Instant, type Micros, assert } from "@tutti/units";
 import { LatencyTable } from "./latency-table.ts";
 import { quantile } from "./quantile.ts";
 
 /** Runs that are recent, µs. A change of speed counts after half of that. */
-const RECENT = 4_000_000;
+const RECENT = 3_000_000;
+/** Most runs kept of these, of all sizes together. */
+const RECENT_MAX = 4_096;
+/** Least change of speed. */
+const CHANGE_LEAST = 0.01;
 /** Fewest recent runs of one size that say something about it. */
 const RUNS_MIN = 8;
 /** Most runs kept of a size: enough for a median within 2 % where runs vary by a tenth. */
@@ -24,23 +30,25 @@ const RUNS_MAX = 128;
 /** Half the width of the interval of a median, in standard deviations of the rank. */
 const CERTAIN = 2.576;
 
+interface NotedRun {
+  readonly at: Instant;
+  readonly batchSize: number;
+  readonly run: number;
+}
+
 /** The last runs of a size. */
-class RecentRuns {
-  readonly #at = new Float64Array(RUNS_MAX);
+class RunsOfSize {
   readonly #run = new Float64Array(RUNS_MAX);
   #noted = 0;
 
-  note(at: Instant, run: Micros): void {
-    this.#at[this.#noted % RUNS_MAX] = at;
+  note(run: number): void {
     this.#run[this.#noted++ % RUNS_MAX] = run;
   }
-  /** Runs since an instant, ascending. */
-  since(from: number): Float64Array {
-    const kept = Math.min(this.#noted, RUNS_MAX);
-    return this.#run
-      .subarray(0, kept)
-      .filter((_, i) => this.#at[i]! >= from)
-      .sort();
+  scale(factor: number): void {
+    for (let i = 0; i < RUNS_MAX; i++) this.#run[i]! *= factor;
+  }
+  ascending(): Float64Array {
+    return this.#run.slice(0, Math.min(this.#noted, RUNS_MAX)).sort();
   }
 }
 
@@ -56,8 +64,11 @@ export interface Spread {
 export class LatencyObserver {
   readonly #seed: LatencyTable;
   readonly #window: Micros;
-  /** By batch size; created when a size first runs. */
-  readonly #runs = new Map<number, RecentRuns>();
+  /** Recent runs, in order: those since the last change of speed, and all of them. */
+  #recent: NotedRun[] = [];
+  #seen: NotedRun[] = [];
+  /** Runs before these by batch size, as long as they would take at the speed that is believed (O4). */
+  readonly #runs = new Map<number, RunsOfSize>();
   /** By batch size: what is believed, as a factor on the seed. */
   readonly #factors: Float64Array;
   #lastAt = -Infinity;
@@ -74,9 +85,11 @@ export class LatencyObserver {
   note(at: Instant, batchSize: number, run: Micros): void {
     if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > this.#seed.batchSizeMax) return;
     this.#lastAt = at;
-    let runs = this.#runs.get(batchSize);
-    if (runs === undefined) this.#runs.set(batchSize, (runs = new RecentRuns()));
-    runs.note(at, run);
+    const noted = { at, batchSize, run };
+    this.#recent.push(noted);
+    this.#seen.push(noted);
+    if (this.#recent.length >= 2 * RECENT_MAX) this.#recent = this.#recent.slice(-RECENT_MAX);
+    if (this.#seen.length >= 2 * RECENT_MAX) this.#seen = this.#seen.slice(-RECENT_MAX);
   }
 
   /** Latencies to plan with: the typical run of each size. */
@@ -91,36 +104,79 @@ export class LatencyObserver {
 
   /** How the recent runs vary, by rising size. */
   spread(at: Instant): Spread[] {
-    return this.#recent(at).map(([batchSize, runs]) => {
-      const [p10, p50, p90] = [quantile(runs, 0.1), quantile(runs, 0.5), quantile(runs, 0.9)];
-      return { batchSize, runs: runs.length, p10, p50, p90 };
-    });
+    const recent = this.#seen.filter((noted) => noted.at > at - RECENT);
+    const bySize = Map.groupBy(recent, ({ batchSize }) => batchSize);
+    return [...bySize]
+      .filter(([, noted]) => noted.length >= RUNS_MIN)
+      .sort(([a], [b]) => a - b)
+      .map(([batchSize, noted]) => {
+        const runs = Float64Array.from(noted, ({ run }) => run).sort();
+        const [p10, p50, p90] = [quantile(runs, 0.1), quantile(runs, 0.5), quantile(runs, 0.9)];
+        return { batchSize, runs: runs.length, p10, p50, p90 };
+      });
   }
 
   #learn(at: Instant): void {
-    if (at - this.#lastAt > this.#window) return void this.#factors.fill(1); // O4
-    const changes: number[] = [];
-    const measured = new Set<number>();
-    for (const [batchSize, runs] of this.#recent(at)) {
-      const believed = this.#factors[batchSize]! * this.#seed.latency(batchSize);
-      const median = isTypical(believed, runs) ? believed : quantile(runs, 0.5);
-      measured.add(batchSize);
-      for (let i = 0; i < runs.length; i++) changes.push(median / believed);
-      this.#factors[batchSize]! *= median / believed;
+    if (at - this.#lastAt > this.#window) return this.#forget(); // O5
+    this.#age(at);
+    const change = this.#changeOfSpeed();
+    if (change !== 1) {
+      for (let b = 1; b < this.#factors.length; b++) this.#factors[b]! *= change;
+      for (const runs of this.#runs.values()) runs.scale(change);
+      this.#recent = [];
     }
-    if (changes.length === 0) return;
-    const change = quantile(
-      changes.sort((a, b) => a - b),
-      0.5,
-    );
-    if (change === 1) return;
-    for (let b = 1; b < this.#factors.length; b++) if (!measured.has(b)) this.#factors[b]! *= change; // O3
+    for (const [batchSize, runs] of this.#runs) {
+      const ascending = runs.ascending();
+      if (ascending.length < RUNS_MIN || isTypical(this.#believed(batchSize), ascending)) continue;
+      this.#factors[batchSize] = quantile(ascending, 0.5) / this.#seed.latency(batchSize);
+    }
   }
 
-  /** Sizes with enough recent runs, and these runs, ascending. */
-  #recent(at: Instant): [number, Float64Array][] {
-    const recent = [...this.#runs].map(([size, runs]): [number, Float64Array] => [size, runs.since(at - RECENT)]);
-    return recent.filter(([, runs]) => runs.length >= RUNS_MIN).sort(([a], [b]) => a - b);
+  #forget(): void {
+    this.#factors.fill(1);
+    this.#runs.clear();
+    this.#recent = [];
+    this.#seen = [];
+  }
+
+  #believed(batchSize: number): number {
+    return this.#factors[batchSize]! * this.#seed.latency(batchSize);
+  }
+
+  /** Runs that are recent no more say how sizes differ. Some are kept, however old, where few run. */
+  #age(at: Instant): void {
+    const recent = this.#recent;
+    let first = Math.max(0, recent.length - RECENT_MAX);
+    while (first < recent.length - RUNS_MIN && recent[first]!.at <= at - RECENT) first++;
+    for (const { batchSize, run } of recent.slice(0, first)) {
+      let runs = this.#runs.get(batchSize);
+      if (runs === undefined) this.#runs.set(batchSize, (runs = new RunsOfSize()));
+      runs.note(run);
+    }
+    this.#recent = recent.slice(first);
+  }
+
+  /** Times as long as believed that runs take now: 1 unless recent ones say another with certainty (O2, O3). */
+  #changeOfSpeed(): number {
+    const recent = this.#recent;
+    if (recent.length < RUNS_MIN) return 1;
+    const ratios = recent
+      .map(({ batchSize, run }) => ({ ratio: run / this.#believed(batchSize), run }))
+      .sort((a, b) => a.ratio - b.ratio);
+    let [sum, squares] = [0, 0];
+    for (const { run } of ratios) {
+      sum += run;
+      squares += run * run;
+    }
+    // Each run counts by the time that it takes; so many runs that count alike say as much.
+    const half = (CERTAIN * Math.sqrt(squares)) / (2 * sum);
+    const at = (share: number): number => {
+      let below = 0;
+      return ratios.find(({ run }) => (below += run) >= share * sum)?.ratio ?? ratios.at(-1)!.ratio;
+    };
+    const median = at(0.5);
+    const isAsBelieved = at(0.5 - half) <= 1 && at(0.5 + half) >= 1;
+    return isAsBelieved || Math.abs(median - 1) < CHANGE_LEAST ? 1 : median;
   }
 }
 

@@ -55,7 +55,7 @@ export function simulate(scenario: Scenario, options: RunOptions = {}): Simulati
 export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): DetailedRun {
   if (scenario.planner !== undefined) return simulatePlanned(scenario, options);
   if (scenario.pipelines !== undefined) return simulatePipelined(scenario, options);
-  const { models, gpus, types, gather, prefer, network, noise, seed, interference, jobs } = scenario;
+  const { models, gpus, types, gather, prefer, network, noise, learned, seed, interference, jobs } = scenario;
   const judge = new Judge(scenario);
   const { listener } = options;
   const create = options.cluster ?? clusterOf(scenario);
@@ -70,11 +70,13 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     seed,
     listener: both(judge, listener),
     ...(noise !== undefined && { noise }),
+    ...(learned !== undefined && { learned }),
     ...(interference !== undefined && { interference }),
     ...(jobs !== undefined && { backlog: { jobs, until: scenario.duration as number as Instant } }),
   });
   const workload = createWorkload(scenario);
-  if (listener !== undefined || noise !== undefined || !runSlices(workload, judge, cluster)) {
+  const isOneByOne = listener !== undefined || noise !== undefined || learned !== undefined;
+  if (isOneByOne || !runSlices(workload, judge, cluster)) {
     for (let request = workload.next(); request !== undefined; request = workload.next()) {
       judge.arrived(request);
       listener?.arrived?.(request);

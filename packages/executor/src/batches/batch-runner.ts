@@ -4,8 +4,9 @@
  */
 import type { Clock } from "@tutti/ports/clock";
 import type { RunOutcome } from "@tutti/ports/engine";
-import { type BatchDispatched, BatchFinished, MODELS_MAX, type PulledItem } from "@tutti/protocol";
+import { type BatchDispatched, BatchFinished, type PulledItem } from "@tutti/protocol";
 import type { DataClient } from "@tutti/ports/pull";
+import { WarmRuns } from "@tutti/profile";
 import type { Tracer } from "@tutti/ports/telemetry";
 import {
   type ActorKey,
@@ -61,21 +62,13 @@ const PULL_MS_MAX = 3_000;
  * Bound of the finished batches that wait to be reported to the profiler. The others of that second are not observed.
  */
 const OBSERVED_MAX = 4_096;
-/**
- * First runs of this process, and of each model in it, that the profiler doesn't hear of: their code is cold and their
- * memory new, so they don't say what a run takes.
- */
-const COLD_RUNS = 100;
-const COLD_RUNS_OF_MODEL = 10;
 
 export class BatchRunner {
   readonly #options: BatchRunnerOptions;
   /** By batcher and batch: each batcher numbers its own. */
   readonly #runs = new Map<string, Run>();
   readonly #observed: BatchFinished[] = [];
-  #ran = 0;
-  /** By model number. */
-  readonly #ranOf = new Map<number, number>();
+  readonly #warmRuns = new WarmRuns();
   readonly #computed = new ComputeStats();
   #abandoned = false;
 
@@ -277,17 +270,8 @@ export class BatchRunner {
       run: ran.took,
     };
     this.#options.runtime.send(run.batcher, BatchFinished, finished, "soon");
-    if (run.rows > 0 && ran.took > 0 && this.#isWarm(batch) && this.#observed.length < OBSERVED_MAX)
-      this.#observed.push(finished);
-  }
-
-  /** Counts a run. @returns whether it is none of the first ones */
-  #isWarm({ thread }: BatchDispatched): boolean {
-    const model = modelNumberOf(thread);
-    if (this.#ranOf.size >= MODELS_MAX && !this.#ranOf.has(model)) this.#ranOf.clear(); // most have left long ago
-    const ranOf = (this.#ranOf.get(model) ?? 0) + 1;
-    this.#ranOf.set(model, ranOf);
-    return ++this.#ran > COLD_RUNS && ranOf > COLD_RUNS_OF_MODEL;
+    const tells = run.rows > 0 && ran.took > 0 && this.#warmRuns.count(modelNumberOf(batch.thread));
+    if (tells && this.#observed.length < OBSERVED_MAX) this.#observed.push(finished);
   }
 }
 

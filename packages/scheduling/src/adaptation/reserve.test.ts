@@ -91,6 +91,20 @@ test("what a reserve can't mend raises none: a machine that stood still for a se
   expect(reserve.late).toBeGreaterThan(400);
 });
 
+test("a profile that was too short costs no reserve once it is mended (RES-4)", () => {
+  const reserve = new Reserve();
+  const wrong = run(reserve, 1_000, 0, () => 3_000);
+  expect(reserve.us).toBeGreaterThanOrEqual(3_000);
+  reserve.plansLonger(3_000, SLO);
+  reserve.choose(instant(2_000_001), SLO, plenty);
+  expect(reserve.us).toBe(0);
+  run(reserve, 1_000, wrong, (i) => (i % 10 === 0 ? 2_000 : 0));
+  expect(reserve.us).toBeGreaterThan(2_000 - STEP);
+  reserve.plansLonger(-3_000, SLO);
+  reserve.choose(instant(3_000_001), SLO, plenty);
+  expect(reserve.us).toBeGreaterThan(2_000 - STEP);
+});
+
 test("the reserve is between 0 and a quarter of the SLO, whatever ends when (RES-1)", () => {
   const batch = fc.record({
     size: fc.integer({ min: 1, max: 64 }),

@@ -12,7 +12,9 @@
  *   RES-2. A need beyond the bound doesn't count, since no reserve mends it. After a long stall hundreds of requests
  *          have such a need, and batches that keep all they can in hand would be small for seconds.
  *   RES-3. Requests fade with the number that came after them, and with time.
- *   RES-4. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
+ *   RES-4. A need is that beyond the profile in force: where runs turn out to be longer, and plans take them so, no
+ *          time is kept in hand for it besides.
+ *   RES-5. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
  */
 import type { Instant, Micros } from "@tutti/units";
 
@@ -51,8 +53,12 @@ export class Reserve {
   #notedAt = -Infinity;
   #chooseDue = -Infinity;
 
-  /** Notes a batch that ended at `end`. */
-  note({ requests, reserve }: Ended, end: Instant, slo: Micros): void {
+  /**
+   * Notes a batch that ended at `end`.
+   *
+   * @param longer - by how much longer it would be planned to run now, µs (RES-4)
+   */
+  note({ requests, reserve }: Ended, end: Instant, slo: Micros, longer = 0): void {
     const step = (MOST * slo) / STEPS;
     const fade = Math.exp(-Math.max(requests.length / MEMORY, (end - this.#notedAt) / MEMORY_TIME));
     this.#notedAt = end;
@@ -62,10 +68,20 @@ export class Reserve {
     for (const { deadline } of requests) {
       const lateBy = end - deadline;
       if (lateBy > 0) this.late++;
-      const need = Math.ceil((lateBy + reserve) / step);
+      const need = Math.ceil((lateBy - longer + reserve) / step);
       if (need > STEPS) this.#unmended++;
       this.#needs[need <= 0 || need > STEPS ? 0 : need]!++;
     }
+  }
+
+  /** Plans take so much longer runs from now on: what was needed before is less by that (RES-4). */
+  plansLonger(by: number, slo: Micros): void {
+    const steps = Math.min(STEPS, Math.round(by / ((MOST * slo) / STEPS)));
+    if (steps <= 0) return;
+    for (let i = 1; i <= steps; i++) this.#needs[0]! += this.#needs[i]!;
+    this.#needs.copyWithin(1, steps + 1);
+    this.#needs.fill(0, STEPS + 1 - steps);
+    this.#chooseDue = -Infinity;
   }
 
   /**

@@ -18,6 +18,8 @@ export interface ClusterOptions {
   readonly listener?: ClusterListener;
   /** Real duration of a batch; the expected one when left out. */
   readonly runTime?: (batch: DispatchedBatch, begin: Instant) => Micros;
+  /** Time from now until the executor of a batch that is sent now could start it. Default: as planned. */
+  readonly startDelay?: (batch: DispatchedBatch) => Micros;
   /**
    * When the schedulers handle what happens at a moment: later while they stand still. It never falls, and what is
    * handled at that moment waits no longer. Default: at once.

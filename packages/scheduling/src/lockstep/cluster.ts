@@ -19,7 +19,7 @@ import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { delay } from "../batches/candidate.ts";
 import type { ArrivalSlice, ClusterListener, ClusterOptions } from "./cluster-options.ts";
 import { Lookahead } from "./lookahead.ts";
-import type { Candidate, DispatchedBatch, Grant, RankEffects, RefusalCause, Request } from "../messages.ts";
+import type { Candidate, DispatchedBatch, Grant, ModelEvent, RankEffects, RefusalCause, Request } from "../messages.ts";
 import { ModelSink, type ModelsListener } from "../model-thread/model-sink.ts";
 import type { ModelThread } from "../model-thread/model-thread-state.ts";
 import { createModelThread } from "../model-thread/model-thread-state.ts";
@@ -31,6 +31,7 @@ import {
   offeredCandidate,
   requestArrived,
   requestWithdrawn,
+  step,
 } from "../model-thread/model-thread.ts";
 import type { RankThread } from "../rank-thread/rank-thread-state.ts";
 import {
@@ -59,6 +60,7 @@ export class Cluster implements ModelsListener {
 
   readonly #listener: ClusterListener;
   readonly #runTime: ((batch: DispatchedBatch, begin: Instant) => Micros) | undefined;
+  readonly #startDelay: ClusterOptions["startDelay"];
   readonly #heardAt: ClusterOptions["heardAt"];
   readonly #ownProfile: ClusterOptions["ownProfile"];
   readonly #typeOf: (gpu: GpuId) => number;
@@ -79,11 +81,12 @@ export class Cluster implements ModelsListener {
   readonly #nextOf: Uint32Array;
 
   constructor(options: ClusterOptions) {
-    const { models, gpus, ctrl, listener, runTime, heardAt, ownProfile, typeOf, tellsAll = false } = options;
+    const { models, gpus, ctrl, listener, runTime, startDelay, heardAt, ownProfile, typeOf } = options;
     this.models = models.map((config) => createModelThread({ ...config, epoch: EPOCH }));
     this.rank = createRankThread({ epoch: EPOCH, ctrl: ctrl ?? models[0]!.ctrl, gpusMax: gpus });
     this.#listener = listener ?? {};
     this.#runTime = runTime;
+    this.#startDelay = startDelay;
     this.#heardAt = heardAt;
     this.#ownProfile = ownProfile;
     this.#typeOf = typeOf ?? (() => 0);
@@ -91,7 +94,8 @@ export class Cluster implements ModelsListener {
     for (const [i, model] of this.models.entries()) this.#indexOf.set(model.thread, i);
     this.#lookahead = new Lookahead(models.length);
     // Which time is spare depends on offers that are not due, and the lookahead is for schedulers that are never late.
-    this.#tellsAll = tellsAll || heardAt !== undefined || models.some(({ isForJobs }) => isForJobs === true);
+    this.#tellsAll =
+      options.tellsAll === true || heardAt !== undefined || models.some(({ isForJobs }) => isForJobs === true);
     this.#nextOf = new Uint32Array(models.length);
     this.#wakes = new IndexedHeap(models.length);
     this.#ends = new IndexedHeap(1 << 20); // Batches that run or wait: many where runs take far longer than planned.
@@ -159,6 +163,21 @@ export class Cluster implements ModelsListener {
     const waited = requestWithdrawn(this.models[model]!, this.now, request.ingress, request.seq, this.#sinks[model]!);
     this.#rearm(model);
     return waited;
+  }
+
+  /**
+   * Runs everything before a moment, and the ends at it: what is given to models then comes as an arrival would
+   * (CLUSTER-1). @returns when the schedulers handle it
+   */
+  runBefore(when: Instant): Instant {
+    const at = this.#heard(when);
+    if (at > this.now) this.#enter(at);
+    return this.now;
+  }
+  /** Gives a model another profile or other delays now, as its batcher does. */
+  change(model: number, event: Extract<ModelEvent, { kind: "profile-changed" | "delays-changed" }>): void {
+    step(this.models[model]!, event, this.#sinks[model]!);
+    this.#rearm(model);
   }
 
   /** Runs everything up to `until`, that moment included. */
@@ -333,7 +352,8 @@ export class Cluster implements ModelsListener {
     this.#listener.dispatched?.(batch, this.now);
     const { gpu } = batch.grant;
     const isFreeEarly = this.#runTime !== undefined && this.#busyUntil[gpu]! < batch.grant.freeAt;
-    const ready = isFreeEarly ? this.now + delay(this.models[model]!, batch.requests.length) : batch.startAt;
+    const planned = isFreeEarly ? this.now + delay(this.models[model]!, batch.requests.length) : batch.startAt;
+    const ready = this.#startDelay === undefined ? planned : this.now + this.#startDelay(batch);
     const begin = Math.max(ready, this.#busyUntil[gpu]!);
     const run = this.#runTime === undefined ? batch.expectedRun : this.#runTime(batch, begin as Instant);
     this.#busyUntil[gpu] = begin + run;

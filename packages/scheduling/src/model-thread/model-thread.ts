@@ -239,11 +239,13 @@ export function batchFinished(
 }
 
 function noteEnd(model: ModelThread, batchId: BatchId, end: Instant | undefined): void {
-  const { reserve, slo, inFlightBatches } = model;
+  const { reserve, slo, profile, inFlightBatches } = model;
   const batch = end === undefined ? undefined : inFlightBatches.find(batchId);
   // Warm-up requests wait for one another and for measurements.
   if (batch === undefined || batch.requests[0]!.isOwn === true) return;
-  reserve.note(batch, end!, slo);
+  // It may have been planned with a profile that is known to be too short by now; on unlike types each has its own.
+  const longer = model.fastest === undefined ? profile.latency(batch.requests.length) - batch.expectedRun : 0;
+  reserve.note(batch, end!, slo, longer > 0 && longer < Infinity ? longer : 0);
   reserve.choose(model.now, slo, (us) => servedWith(model, us));
 }
 
@@ -272,6 +274,8 @@ export function profileChanged(model: ModelThread, at: Instant, profiled: Profil
   advance(model, at);
   changeDynamic(model, dynamic);
   model.unfit = unfit ?? NONE_UNFIT;
+  const typical = Math.min(currentTarget(model), profile.batchSizeMax, model.batchSizeMax);
+  model.reserve.plansLonger(profile.latency(typical) - model.profile.latency(typical), model.slo);
   model.profile = profile;
   model.latencies = profile.byBatchSize;
   model.batchSizeMax = profile.batchSizeMax;
@@ -285,10 +289,14 @@ type Delays = Readonly<Record<"ctrl" | "perItem" | "respond" | "guard", Micros>>
 
 export function delaysChanged(model: ModelThread, at: Instant, delays: Delays, out: ModelEffects): void {
   advance(model, at);
-  model.ctrl = delays.ctrl;
-  model.perItem = delays.perItem;
-  model.respond = delays.respond;
-  model.guard = delays.guard;
+  const { ctrl, perItem, respond, guard } = delays;
+  // Batchers look four times a second: what is as before decides nothing.
+  const isSame = ctrl === model.ctrl && perItem === model.perItem;
+  if (isSame && respond === model.respond && guard === model.guard) return;
+  model.ctrl = ctrl;
+  model.perItem = perItem;
+  model.respond = respond;
+  model.guard = guard;
   changeTargets(model);
   update(model, out);
 }

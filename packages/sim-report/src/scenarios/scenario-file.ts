@@ -27,6 +27,7 @@ import {
 } from "./scenario-models.ts";
 import { type PipelineEntry, checkBesidePipelines, modelsBeside, pipelinesOf } from "./scenario-pipelines.ts";
 import { type JobEntry, jobsOf } from "./scenario-jobs.ts";
+import { type ProfilesEntry, learnedOf } from "./scenario-learned.ts";
 import { type NoiseEntry, noiseOf } from "./scenario-noise.ts";
 import { type PhaseEntry, phasesOf, phasesOfSteps, readRateSteps } from "./scenario-phases.ts";
 import { type TypeEntry, typesOf } from "./scenario-types.ts";
@@ -85,6 +86,7 @@ interface ScenarioDocument {
   readonly pipelines?: readonly PipelineEntry[];
   readonly phases?: readonly PhaseEntry[] | { readonly file: string };
   readonly noise?: NoiseEntry;
+  readonly profiles?: ProfilesEntry;
   readonly planner?: PlannerEntry;
   readonly subClusters?: number;
   readonly subClustersMin?: number;
@@ -172,6 +174,7 @@ export class ScenarioFile {
       arrivals,
       network: networkOf(document),
       ...(await noiseOf(document.noise, this.#file.origin, problems)),
+      ...learnedOf(document, models, problems),
       models,
       phases: steps === undefined ? phasesOf(document, streams, duration, problems) : phasesOfSteps(steps, stepsMean!),
       ...(pipelines !== undefined && { pipelines }),

@@ -1,6 +1,6 @@
 /** Reads `noise` of a scenario file. */
 import { type Noise, type Scenario, type StallScope, isForNoise } from "@tutti/simulator";
-import { micros } from "@tutti/units";
+import { micros, seconds } from "@tutti/units";
 import { dirname, join } from "node:path";
 import { CommandError } from "@tutti/admin";
 import type { Problem } from "./located-yaml.ts";
@@ -12,6 +12,8 @@ export interface NoiseEntry {
   readonly scope?: StallScope;
   readonly stalls?: { readonly everyMs: number; readonly medianMs: number; readonly p99Ms: number };
   readonly slow?: { readonly share: number; readonly factor: number };
+  readonly once?: readonly { readonly atS: number; readonly ms: number }[];
+  readonly cold?: { readonly factor: number; readonly forS: number };
 }
 
 export async function noiseOf(
@@ -20,7 +22,7 @@ export async function noiseOf(
   problems: Problem[],
 ): Promise<Pick<Scenario, "noise">> {
   if (entry === undefined) return {};
-  const { file, scope, stalls, slow } = entry;
+  const { file, scope, stalls, slow, once = [], cold } = entry;
   if (file !== undefined && (stalls !== undefined || slow !== undefined))
     problems.push({ path: ["noise", "file"], text: "give either a recording, or stalls and slow" });
   if (stalls !== undefined && stalls.p99Ms < stalls.medianMs)
@@ -28,30 +30,37 @@ export async function noiseOf(
       path: ["noise", "stalls", "p99Ms"],
       text: `${stalls.p99Ms} is below the median of ${stalls.medianMs}`,
     });
-  if (file !== undefined) return recorded(join(dirname(origin), file), scope, problems);
   const us = (ms: number) => micros(Math.max(1, Math.round(1_000 * ms)));
   const drawn = stalls && {
     ...{ kind: "drawn" as const, scope: scope ?? "machine", every: us(stalls.everyMs) },
     ...{ median: us(stalls.medianMs), p99: us(stalls.p99Ms) },
   };
+  const given = once.map(({ atS, ms }) => ({ at: seconds(atS), length: us(ms) }));
+  const overlapping = given.findIndex(({ at }, i) => i > 0 && at < given[i - 1]!.at + given[i - 1]!.length);
+  if (overlapping > 0)
+    problems.push({ path: ["noise", "once", overlapping], text: "it begins before the one before has ended" });
+  const base =
+    file === undefined
+      ? { stalls: drawn === undefined ? [] : [drawn] }
+      : await recorded(join(dirname(origin), file), scope, problems);
   const noise: Noise = {
-    stalls: drawn === undefined ? [] : [drawn],
+    ...base,
+    ...(given.length > 0 && {
+      stalls: [...base.stalls, { kind: "given" as const, scope: scope ?? "machine", stalls: given }],
+    }),
     ...(slow !== undefined && { slow: { kind: "drawn" as const, ...slow } }),
+    ...(cold !== undefined && { cold: { factor: cold.factor, until: seconds(cold.forS) } }),
   };
   return { noise };
 }
 
-async function recorded(
-  path: string,
-  scope: StallScope | undefined,
-  problems: Problem[],
-): Promise<Pick<Scenario, "noise">> {
+async function recorded(path: string, scope: StallScope | undefined, problems: Problem[]): Promise<Noise> {
   try {
-    return { noise: await readNoise(path, scope) };
+    return await readNoise(path, scope);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     problems.push({ path: ["noise", "file"], text: error.message });
-    return {};
+    return { stalls: [] };
   }
 }
 

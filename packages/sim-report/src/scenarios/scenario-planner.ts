@@ -2,6 +2,7 @@
 import { type Scenario, elasticPolicyNames, isElasticPolicy } from "@tutti/simulator";
 import { seconds } from "@tutti/units";
 import type { Problem } from "./located-yaml.ts";
+import { unfitToLearn } from "./scenario-learned.ts";
 import { unfitForNoise } from "./scenario-noise.ts";
 import { unfitForJobs } from "./scenario-jobs.ts";
 import { unfitForTypes } from "./scenario-types.ts";
@@ -62,7 +63,7 @@ export function subClustersOf(
 /** The reason why a policy can't run a scenario with a planner, sub-clusters or noise; undefined: it can. */
 export function unfitPolicy(scenario: Scenario, policy: string): string | undefined {
   const { planner, subClusters = 1 } = scenario;
-  const noisy = unfitForNoise(scenario, policy);
+  const noisy = unfitForNoise(scenario, policy) ?? unfitToLearn(scenario, policy);
   if (noisy !== undefined) return noisy;
   const uneven = unfitForHalves(scenario, policy) ?? unfitForTypes(scenario, policy) ?? unfitForJobs(scenario, policy);
   if (uneven !== undefined) return uneven;

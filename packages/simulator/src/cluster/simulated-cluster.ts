@@ -8,7 +8,7 @@ import type { Preference } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
 import type { ArrivedRequest } from "../scenario/arrived-request.ts";
 import type { Noise } from "../scenario/noise.ts";
-import type { AcceleratorType, JobLoad, Network, ScenarioModel } from "../scenario/scenario.ts";
+import type { AcceleratorType, JobLoad, Network, Scenario, ScenarioModel } from "../scenario/scenario.ts";
 
 export interface SimRequest {
   /** 1, 2, 3 … in order of arrival over all models; within a slice (SimSlice) in its order. */
@@ -100,6 +100,8 @@ export interface SimClusterOptions {
   readonly prefer?: Preference;
   readonly network: Network;
   readonly noise?: Noise;
+  /** As `Scenario.learned`. */
+  readonly learned?: Scenario["learned"];
   readonly seed: number;
   readonly listener: SimListener;
   /** Interference of the scenario. */

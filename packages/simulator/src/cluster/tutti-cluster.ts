@@ -15,7 +15,7 @@ import {
   type Request,
   asItCame,
 } from "@tutti/scheduling";
-import { type Instant, type Micros, micros, modelNumberOf, threadId } from "@tutti/units";
+import { type Instant, type Micros, NEVER, micros, modelNumberOf, threadId } from "@tutti/units";
 import { ArrivedRequest, EarlierRequest } from "../scenario/arrived-request.ts";
 import { hasCosts } from "../scenario/costs.ts";
 import { JOB_TUNING, JobBacklog } from "../scenario/job-backlog.ts";
@@ -23,6 +23,7 @@ import { dynamicRunTime, longestOf, percentileProfile } from "../dynamic/dynamic
 import { profileOfLoad } from "../dynamic/load-profile.ts";
 import { typedModels } from "../parts/accelerator-types.ts";
 import { plannedDelays } from "../scenario/network-delays.ts";
+import { LearnedPlans } from "./learned-plans.ts";
 import { type Noise, NoiseSource, underNoise } from "../scenario/noise.ts";
 import type { ScenarioModel } from "../scenario/scenario.ts";
 import type {
@@ -62,6 +63,8 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
    */
   readonly #onGpu: FifoTable<SimBatch>;
   readonly #backlog: JobBacklog;
+  /** Undefined: plans are made with what the scenario says. */
+  readonly #learned: LearnedPlans | undefined;
   /** Number of accelerators that are there: the first ones. */
   #gpus: number;
   #batches = 0;
@@ -69,7 +72,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   #isPlain: boolean;
 
   constructor(options: SimClusterOptions, tuning: Tuning | ((slo: Micros) => Tuning)) {
-    const { models: alike, gpus, types, network, noise, seed, listener } = options;
+    const { models: alike, gpus, types, network, noise, learned, seed, listener } = options;
     const delays = plannedDelays(network);
     // A request with steps may come back as one that aims at a later step.
     this.#isPlain = !alike.some(hasCosts);
@@ -83,6 +86,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     const source = noise && new NoiseSource(noise, { seed, gpus });
     this.#onGpu = new FifoTable(gpus);
     this.#backlog = new JobBacklog(options, delays);
+    this.#learned = learned && new LearnedPlans(options, learned.given, source);
     const common = {
       ...({ patience: 1, gather: "target", queueMax: QUEUE_MAX, term: 1, epoch: 1, ...delays } as const),
       guard: 0 as Micros, // virtual timers are never late
@@ -94,6 +98,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
         ...models.map((model, i) => ({
           ...common,
           ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning, noise),
+          ...(this.#learned && { profile: this.#learned.given(i) }),
           ...{ thread: threadId(i, 0), slo: model.slo },
           unfit: typed?.unfit[i],
           fastest: typed?.fastest[i],
@@ -101,13 +106,16 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
         ...this.#backlog.jobs.map(({ thread, profile }) => ({ ...common, ...JOB_TUNING, thread, profile })),
       ],
       ...(typed !== undefined && { ownProfile: typed.ownProfile, typeOf: typed.typeOf }),
-      ...((source?.delaysRuns === true || models.some((model) => (model.runs ?? model.dynamic) !== undefined)) && {
+      ...((learned !== undefined ||
+        source?.delaysRuns === true ||
+        models.some((model) => (model.runs ?? model.dynamic) !== undefined)) && {
         runTime: (batch: DispatchedBatch, begin: Instant) => {
           const model = models[modelNumberOf(batch.thread)];
           const alone = model === undefined ? batch.expectedRun : undisturbedRun(model, batch);
           return source?.runTime(batch.grant.gpu, begin, alone) ?? alone;
         },
       }),
+      ...(this.#learned && { startDelay: (batch: DispatchedBatch) => this.#learned!.startDelay(batch) }),
       ...(source?.delaysScheduler === true && { heardAt: (at: Instant) => source.heardAt(at) }),
       listener: {
         dispatched: (batch, at) => this.#dispatched(batch, at),
@@ -119,7 +127,14 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   }
 
   arrive(request: SimRequest): void {
-    this.#cluster.arrive(request.model, this.#seen(request));
+    const seen = this.#seen(request);
+    this.#learn(seen.arrivedAt);
+    this.#cluster.arrive(request.model, seen);
+  }
+  /** Takes the looks at what was learned until that moment. */
+  #learn(until: Instant): void {
+    const learned = this.#learned;
+    if (learned !== undefined) while (learned.nextAt <= until) learned.look(this.#cluster);
   }
   runSlice({ requests, ends, until }: SimSlice): void {
     const isPlain = this.#respond === 0 && this.#arrive === 0 && this.#isPlain;
@@ -135,19 +150,25 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     return new EarlierRequest(request, this.#arrive, this.#respond, this.#knowsSteps ? steps : undefined);
   }
   withdraw(request: SimRequest, at: Instant): boolean {
+    this.#learn(at);
     // The cores know it by its number and its deadline.
     return this.#cluster.withdraw(request.model, new EarlierRequest(request, this.#arrive, this.#respond), at);
   }
   runUntilIdle(): void {
-    this.#cluster.runUntilIdle();
+    if (this.#learned === undefined) return void this.#cluster.runUntilIdle();
+    for (let next = this.nextAt(); next !== NEVER; next = this.nextAt()) this.runUntil(next);
   }
   nextAt(): Instant {
-    return this.#cluster.nextAt();
+    const next = this.#cluster.nextAt();
+    const look = this.#learned?.nextAt ?? NEVER;
+    return next !== NEVER && look < next ? look : next;
   }
   runUntil(at: Instant): void {
+    this.#learn(at);
     this.#cluster.runUntil(at);
   }
   resize(gpus: number, at: Instant): void {
+    this.#learn(at);
     for (let gpu = this.#gpus; gpu < gpus; gpu++) this.#cluster.join(gpu, at);
     for (let gpu = this.#gpus - 1; gpu >= gpus; gpu--) this.#cluster.leave(gpu, at);
     this.#gpus = gpus;
@@ -165,6 +186,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   }
   #finished(batch: DispatchedBatch, begin: Instant, end: Instant): void {
     if (this.#backlog.isOf(batch)) return this.#backlog.finished(this.#cluster, batch, begin, end);
+    this.#learned?.finished(batch, this.#cluster.now, (end - begin) as Micros);
     const told = this.#onGpu.shift(batch.grant.gpu) ?? this.#toldOf(batch);
     this.#listener.finished(told, begin, end, true);
   }

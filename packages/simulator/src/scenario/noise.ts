@@ -12,6 +12,8 @@ export interface Noise {
   readonly stalls: readonly StallProcess[];
   /** Default: every run takes as long as planned. */
   readonly slow?: SlowRuns | undefined;
+  /** Code that is cold at the beginning: for so long runs take `factor` times as long. Default: none is. */
+  readonly cold?: { readonly factor: number; readonly until: Micros } | undefined;
 }
 
 /**
@@ -36,9 +38,11 @@ export type StallProcess =
       readonly scope: StallScope;
       readonly length: Micros;
       readonly stalls: readonly Stall[];
-    };
+    }
+  /** These stalls, in order, at these moments of the scenario. */
+  | { readonly kind: "given"; readonly scope: StallScope; readonly stalls: readonly Stall[] };
 
-/** A stall; `at` counts from the beginning of the recording. */
+/** A stall; `at` counts from the beginning of the recording, or of the scenario. */
 export interface Stall {
   readonly at: Micros;
   readonly length: Micros;
@@ -94,6 +98,9 @@ class StallTrack {
       for (const { at, length } of process.stalls) this.#add(this.#lap + at, length);
       this.#lap += process.length;
       if (process.stalls.length === 0) this.#add(Infinity, 0);
+    } else if (process.kind === "given") {
+      for (const { at, length } of process.stalls) this.#add(at, length);
+      this.#add(Infinity, 0);
     } else {
       const { every, median, p99 } = process;
       const gap = this.#prng.nextExponential(1 / every);
@@ -113,10 +120,14 @@ export class NoiseSource {
   readonly #deaf: readonly StallTrack[];
   readonly #byGpu: readonly (readonly StallTrack[])[];
   readonly #slow: SlowRuns | undefined;
+  readonly #cold: NonNullable<Noise["cold"]>;
   readonly #offsets: readonly number[];
   readonly #prngs: readonly Prng[];
 
-  constructor({ stalls, slow }: Noise, { seed, gpus }: { readonly seed: number; readonly gpus: number }) {
+  constructor(
+    { stalls, slow, cold = { factor: 1, until: 0 as Micros } }: Noise,
+    { seed, gpus }: { readonly seed: number; readonly gpus: number },
+  ) {
     const root = new Prng(new Prng(seed).nextUint32() ^ SALT);
     const tracks = (scope: StallScope, prng: Prng): StallTrack[] =>
       stalls.filter((process) => process.scope === scope).map((process) => new StallTrack(process, prng.fork()));
@@ -125,6 +136,7 @@ export class NoiseSource {
     this.#prngs = Array.from({ length: gpus }, () => root.fork());
     this.#byGpu = this.#prngs.map((prng) => [...machine, ...tracks("accelerator", prng)]);
     this.#slow = slow;
+    this.#cold = cold;
     const length = slow?.kind === "recorded" ? slow.every * slow.factors.length : 1;
     this.#offsets = this.#prngs.map((prng) => prng.nextInt(length));
   }
@@ -135,7 +147,7 @@ export class NoiseSource {
   }
   /** Whether runs may take longer. */
   get delaysRuns(): boolean {
-    return this.#slow !== undefined || this.#byGpu.some((tracks) => tracks.length > 0);
+    return this.#slow !== undefined || this.#cold.until > 0 || this.#byGpu.some((tracks) => tracks.length > 0);
   }
   /** Moment at which the scheduler hears of an event at `at`. */
   heardAt(at: Instant): Instant {
@@ -147,10 +159,19 @@ export class NoiseSource {
    * for each run, in order by accelerator.
    */
   runTime(gpu: number, begin: Instant, planned: Micros): Micros {
+    const { factor, until } = this.#cold;
+    const alone = begin < until ? Math.ceil(factor * planned) : planned;
     const slow = this.#slow;
-    const place = { offset: this.#offsets[gpu]!, begin, work: planned };
-    const work = slow === undefined ? planned : slowed(slow, this.#prngs[gpu]!, place);
+    const place = { offset: this.#offsets[gpu]!, begin, work: alone };
+    const work = slow === undefined ? alone : slowed(slow, this.#prngs[gpu]!, place);
     return (endOf(this.#byGpu[gpu]!, begin, work) - begin) as Micros;
+  }
+
+  /**
+   * Time that an accelerator's process takes for what it begins at `begin`, and does in `alone` without standstills.
+   */
+  delay(gpu: number, begin: Instant, alone: Micros): Micros {
+    return (endOf(this.#byGpu[gpu]!, begin, alone) - begin) as Micros;
   }
 }
 

@@ -39,6 +39,11 @@ export interface Scenario {
   readonly planner?: PlannerOptions;
   /** Standstills and slow runs. Default: every run takes as long as its profile says. */
   readonly noise?: Noise;
+  /**
+   * Schedulers plan with what production's profiler and batchers learn from the runs. It begins with `given` times the
+   * models' profiles, so that a wrong one can be given. Default: they plan with the models' profiles and delays.
+   */
+  readonly learned?: { readonly given: number };
   /** Types of accelerators, in the order of their ids; `gpus` are all together. Default: all are alike. */
   readonly types?: readonly AcceleratorType[];
   /** Number of parts into which models and accelerators are split, each with a scheduler of its own. Default: 1. */
