@@ -33,7 +33,7 @@ What a system under load serves in time after a disturbance.
   --json                print JSON instead of a table
   --help                print this
 `;
-/** What is served in time counts from so long after a disturbance's end on. */
+/** Answers in time count from so long after a disturbance's end on. */
 const GRACE_S = 3;
 /** Beside a busy core a system can't carry what two carry. */
 const BESIDE_SHARE = 0.6;

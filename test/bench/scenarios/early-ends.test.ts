@@ -27,7 +27,7 @@ function twiceAsPlanned(scenario: Scenario): Scenario {
   return { ...scenario, models };
 }
 
-// What several carry together is more than so many times what one does.
+// Several carry more together than so many times what one does.
 test.for([
   [1, 4_500],
   [2, 9_000],

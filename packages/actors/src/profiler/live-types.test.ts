@@ -35,7 +35,12 @@ function newsAfter(times: { fast: number; slow: number }, live = profiler()): Mo
   for (let i = 0; i < 100; i++)
     for (const { type, seed, factor } of types)
       for (const [b, latency] of seed.entries())
-        live.note(instant(1_000_000 + i), { type, bucket: 0, batchSize: b + 1, run: micros(Math.round(latency * factor)) });
+        live.note(instant(1_000_000 + i), {
+          type,
+          bucket: 0,
+          batchSize: b + 1,
+          run: micros(Math.round(latency * factor)),
+        });
   return live.news(instant(1_100_000), SERVING);
 }
 

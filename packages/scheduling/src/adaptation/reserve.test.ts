@@ -72,7 +72,7 @@ test("less is kept in hand where more is then served in time: smaller batches mu
   const reserve = new Reserve();
   run(reserve, 2_000, 0, (i) => (i % 10 === 0 ? 4_000 : 0)); // a hundredth of the requests
   expect(reserve.us).toBeGreaterThan(3_900);
-  /** What is served in time, where each millisecond in hand takes a share of what could be carried. */
+  /** The reserve, where each millisecond in hand takes a share of what could be carried. */
   const chosen = (at: number, capacity: number, share: number): number => {
     reserve.choose(instant(1e6 + 1_000 * at), SLO, (us) => Math.min(1, capacity * (1 - (share * us) / 1_000)));
     return reserve.us;

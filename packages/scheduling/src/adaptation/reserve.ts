@@ -4,8 +4,8 @@
  *
  * Plans take the typical run and the typical way. What is beyond it (slow runs, late messages, a process or a machine
  * that stands still) is measured once, where it counts: each request that ran tells how much its batch would have had
- * to keep in hand for it. The reserve is the quantile of these needs that leaves LATE of the requests late, or less where
- * more requests are then served in time: what is kept in hand makes batches smaller, and the capacity with them.
+ * to keep in hand for it. The reserve is the quantile of these needs that leaves LATE of the requests late, or less
+ * where more requests are then served in time: what is kept in hand makes batches smaller, and the capacity with them.
  *
  *   RES-1. 0 ≤ reserve ≤ SLO/4. It is taken off the deadline when a batch's size and start are chosen, but from no
  *          request that can then not run even alone: a request that can be in time without it is not refused for it.

@@ -12,7 +12,7 @@ const flooding = (app: number, rate: number, from: number): Sender => ({
   rate: (at) => (at < from ? rate : 20 * GOODPUT),
 });
 
-/** What a dispatch tells: each takes a millisecond of the one accelerator. */
+/** Times of a dispatch: each takes a millisecond of the one accelerator. */
 const BUSY = { idleFor: 0, run: 1_000, work: 1_000 };
 
 test("one application is served exactly as without shares, however many requests it sends (SHARE-1)", () => {

@@ -58,7 +58,7 @@ interface Classed {
   readonly isOwn?: boolean;
 }
 
-/** What a batch takes, µs. */
+/** Times of a dispatched batch, µs. */
 interface Dispatched {
   /** Time for which its accelerator had been idle; 0: no longer than a hop takes. */
   readonly idleFor: number;
