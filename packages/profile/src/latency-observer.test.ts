@@ -110,3 +110,46 @@ test("the spread of recent runs is told by their quantiles", () => {
   for (let i = 1; i <= 100; i++) observer.note(at(i), 4, (100 * i) as Micros);
   expect(observer.spread(at(100))).toEqual([{ batchSize: 4, runs: 100, p10: 1_000, p50: 5_000, p90: 9_000 }]);
 });
+
+/** Planned over true latencies, the smallest and largest of minutes in which runs take random multiples. */
+function drift(factor: (prng: Prng) => number, minutes: number): readonly [number, number] {
+  const prng = new Prng(11);
+  const observer = observerOf(TRUE);
+  let [us, least, most] = [0, Infinity, 0];
+  for (let second = 0; second < 60 * minutes; second++) {
+    us = run(observer, { from: us + 1, count: 300, perSecond: 300 }, () => factor(prng));
+    const table = observer.planning(at(us));
+    for (const { batchSize, latency } of TRUE.toPoints()) {
+      least = Math.min(least, table.latency(batchSize) / latency);
+      most = Math.max(most, table.latency(batchSize) / latency);
+    }
+  }
+  return [least, most];
+}
+
+test.each([
+  ["40 % of the runs take twice as long", (prng: Prng) => (prng.nextFloat() < 0.4 ? 2 : 1), 1.05],
+  ["10 % take ten times as long", (prng: Prng) => (prng.nextFloat() < 0.1 ? 10 : 1), 1.05],
+  ["they vary by a third, as a lognormal", (prng: Prng) => Math.exp(0.3 * prng.nextNormal()), 1.1],
+])("the typical run stays the median for minutes where %s (O1)", (_, factor, most) => {
+  const [least, largest] = drift(factor, 2);
+  expect(least).toBeGreaterThan(2 - most);
+  expect(largest).toBeLessThan(most);
+});
+
+test("sizes that don't run differ from the seed as those around them do (O4)", () => {
+  const observer = observerOf(TRUE);
+  let us = 0;
+  for (let i = 0; i < 2_000; i++) {
+    const batchSize = [1, 2, 10, 11][i % 4]!;
+    observer.note(
+      at((us = 5_000 * i)),
+      batchSize,
+      Math.round((batchSize > 2 ? 1.3 : 1) * TRUE.latency(batchSize)) as Micros,
+    );
+    if (i % 200 === 199) observer.planning(at(us));
+  }
+  const ratio = (batchSize: number) => observer.planning(at(us)).latency(batchSize) / TRUE.latency(batchSize);
+  expect([ratio(1), ratio(10), ratio(16)].map((one) => one.toFixed(2))).toEqual(["1.00", "1.30", "1.30"]);
+  expect(ratio(6)).toBeCloseTo(1.15, 2);
+});

@@ -7,10 +7,11 @@
  *   O2. What is believed stands until recent runs disagree significantly: until it lies outside the interval in which
  *       their median is with 99 % certainty. So noise moves nothing.
  *   O3. An accelerator that is throttled, and code that is cold, run every size slower. So runs first tell a change of
- *       speed, which is that of all sizes: it counts once runs take most of the recent time so much longer or shorter.
- *       A size that a wrong belief keeps from running would otherwise never be believed to be faster.
+ *       speed, which is that of all sizes: it counts once most recent runs take so much longer or shorter. A size that a
+ *       wrong belief keeps from running would otherwise never be believed to be faster.
  *   O4. A size differs from the others as its own runs say, but only those that were recent without a change of speed:
- *       just after a change a size has runs from before it alone, or from after it alone.
+ *       just after a change a size has runs from before it alone, or from after it alone. One that has had too few
+ *       differs as its neighbours do.
  *   O5. After `window` without any run the seed counts again.
  */
 import { type Instant, type Micros, assert } from "@tutti/units";
@@ -44,9 +45,6 @@ class RunsOfSize {
   note(run: number): void {
     this.#run[this.#noted++ % RUNS_MAX] = run;
   }
-  scale(factor: number): void {
-    for (let i = 0; i < RUNS_MAX; i++) this.#run[i]! *= factor;
-  }
   ascending(): Float64Array {
     return this.#run.slice(0, Math.min(this.#noted, RUNS_MAX)).sort();
   }
@@ -67,10 +65,14 @@ export class LatencyObserver {
   /** Recent runs, in order: those since the last change of speed, and all of them. */
   #recent: NotedRun[] = [];
   #seen: NotedRun[] = [];
-  /** Runs before these by batch size, as long as they would take at the speed that is believed (O4). */
+  /** Runs before these by batch size, since the last change of speed (O4). */
   readonly #runs = new Map<number, RunsOfSize>();
   /** By batch size: what is believed, as a factor on the seed. */
   readonly #factors: Float64Array;
+  /** Sizes that have had enough runs for a factor of their own. */
+  readonly #own = new Set<number>();
+  /** What is planned with; undefined: a factor has changed since. */
+  #planned: LatencyTable | undefined;
   #lastAt = -Infinity;
 
   /** @param window - after which time without runs the seed counts again */
@@ -95,9 +97,14 @@ export class LatencyObserver {
   /** Latencies to plan with: the typical run of each size. */
   planning(at: Instant): LatencyTable {
     this.#learn(at);
-    if (this.#factors.every((factor) => factor === 1)) return this.#seed;
+    return (this.#planned ??= this.#table());
+  }
+
+  #table(): LatencyTable {
+    const factors = this.#interpolated();
+    if (factors.every((factor) => factor === 1)) return this.#seed;
     const points = this.#seed.toPoints().map(({ batchSize, latency }) => {
-      return { batchSize, latency: Math.max(1, latency * this.#factors[batchSize]!) as Micros };
+      return { batchSize, latency: Math.max(1, latency * factors[batchSize]!) as Micros };
     });
     return LatencyTable.fromPoints(points);
   }
@@ -122,25 +129,33 @@ export class LatencyObserver {
     const change = this.#changeOfSpeed();
     if (change !== 1) {
       for (let b = 1; b < this.#factors.length; b++) this.#factors[b]! *= change;
-      for (const runs of this.#runs.values()) runs.scale(change);
+      this.#runs.clear();
       this.#recent = [];
+      this.#planned = undefined;
     }
     for (const [batchSize, runs] of this.#runs) {
       const ascending = runs.ascending();
-      if (ascending.length < RUNS_MIN || isTypical(this.#believed(batchSize), ascending)) continue;
-      this.#factors[batchSize] = quantile(ascending, 0.5) / this.#seed.latency(batchSize);
+      if (ascending.length < RUNS_MIN) continue;
+      const believed = this.#believed(batchSize);
+      const isAsBelieved = isTypical(believed, ascending);
+      if (isAsBelieved && this.#own.has(batchSize)) continue;
+      this.#factors[batchSize] = (isAsBelieved ? believed : quantile(ascending, 0.5)) / this.#seed.latency(batchSize);
+      this.#own.add(batchSize);
+      this.#planned = undefined;
     }
   }
 
   #forget(): void {
     this.#factors.fill(1);
+    this.#own.clear();
+    this.#planned = undefined;
     this.#runs.clear();
     this.#recent = [];
     this.#seen = [];
   }
 
   #believed(batchSize: number): number {
-    return this.#factors[batchSize]! * this.#seed.latency(batchSize);
+    return (this.#planned ?? (this.#planned = this.#table())).latency(batchSize);
   }
 
   /** Runs that are recent no more say how sizes differ. Some are kept, however old, where few run. */
@@ -158,25 +173,25 @@ export class LatencyObserver {
 
   /** Times as long as believed that runs take now: 1 unless recent ones say another with certainty (O2, O3). */
   #changeOfSpeed(): number {
-    const recent = this.#recent;
-    if (recent.length < RUNS_MIN) return 1;
-    const ratios = recent
-      .map(({ batchSize, run }) => ({ ratio: run / this.#believed(batchSize), run }))
-      .sort((a, b) => a.ratio - b.ratio);
-    let [sum, squares] = [0, 0];
-    for (const { run } of ratios) {
-      sum += run;
-      squares += run * run;
+    if (this.#recent.length < RUNS_MIN) return 1;
+    const ratios = Float64Array.from(this.#recent, ({ batchSize, run }) => run / this.#believed(batchSize)).sort();
+    const median = quantile(ratios, 0.5);
+    return isTypical(1, ratios) || Math.abs(median - 1) < CHANGE_LEAST ? 1 : median;
+  }
+
+  /** By batch size: the factor of a size that has had enough runs, and between such sizes the straight line. */
+  #interpolated(): Float64Array {
+    const own = [...this.#own].sort((a, b) => a - b);
+    const factors = this.#factors.slice();
+    if (own.length === 0) return factors;
+    let next = 0; // the first of them at b or above it
+    for (let b = 1; b < factors.length; b++) {
+      while (next < own.length && own[next]! < b) next++;
+      const [below, above] = [own[next - 1] ?? own[next]!, own[next] ?? own[next - 1]!];
+      const part = above > below ? (b - below) / (above - below) : 0;
+      factors[b] = factors[below]! + part * (factors[above]! - factors[below]!);
     }
-    // Each run counts by the time that it takes; so many runs that count alike say as much.
-    const half = (CERTAIN * Math.sqrt(squares)) / (2 * sum);
-    const at = (share: number): number => {
-      let below = 0;
-      return ratios.find(({ run }) => (below += run) >= share * sum)?.ratio ?? ratios.at(-1)!.ratio;
-    };
-    const median = at(0.5);
-    const isAsBelieved = at(0.5 - half) <= 1 && at(0.5 + half) >= 1;
-    return isAsBelieved || Math.abs(median - 1) < CHANGE_LEAST ? 1 : median;
+    return factors;
   }
 }
 

@@ -85,7 +85,7 @@ export interface DispatchedBatch {
   /** `ALWAYS` when the batch is as large as it may get. */
   frontrun: Instant;
   expectedRun: Micros;
-  /** Time that was kept in hand when it was planned, µs. */
+  /** Time that was kept in hand for its reserve when it was planned, µs. */
   reserve: number;
   /** When its executor is asked about it, and how often it was: kept by whoever sent it. */
   askAt: Instant;

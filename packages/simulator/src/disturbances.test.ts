@@ -72,32 +72,9 @@ function lostTooMany({ workload, disturbance, apps, load, seed }: Case): number 
   return lost - mean - 3 * Math.sqrt(mean * TOGETHER);
 }
 
-interface NotYet {
-  /** Part of the disturbance's name. */
-  readonly after: string;
-  readonly workload: Workload;
-  /** Numbers of applications that share the models. */
-  readonly apps: readonly number[];
-  /** Load up to which it holds, and one at which it doesn't. */
-  readonly upTo: number;
-  readonly at: number;
-}
-
-/** Cases in which it doesn't hold yet. Each is expected to fail below, so that a row that is mended is found. */
-const NOT_YET: readonly NotYet[] = [
-  { after: "a flood", workload: "eight beside stalls", apps: [1], upTo: 0.75, at: 0.9 },
-  { after: "a flood", workload: "two beside stalls", apps: [1], upTo: 0.7, at: 0.9 },
-  { after: "a stall", workload: "eight beside stalls", apps: [1, 2], upTo: 0.75, at: 0.9 },
-  { after: "half of", workload: "mix", apps: [2], upTo: 0.4, at: 0.8 },
-  { after: "half of", workload: "mix beside stalls", apps: [2], upTo: 0.4, at: 0.8 },
-  { after: "cold code", workload: "mix", apps: [2], upTo: 0.4, at: 0.8 },
-  { after: "cold code", workload: "mix beside stalls", apps: [2], upTo: 0.4, at: 0.8 },
-];
-
-const isKnown = ({ workload, disturbance: { name }, apps, load }: Case): boolean =>
-  NOT_YET.some(
-    (one) => name.includes(one.after) && one.workload === workload && one.apps.includes(apps) && load > one.upTo,
-  );
+/** Beside stalls what is lost in a window of some seconds varies: above this load it is sometimes more than 1 %. */
+const BESIDE_STALLS_MOST = 0.8;
+const isOpen = ({ workload, load }: Case): boolean => workload.includes("beside stalls") && load > BESIDE_STALLS_MOST;
 
 const cases = fc.record({
   workload: fc.constantFrom(...(Object.keys(WORKLOADS) as Workload[])),
@@ -108,23 +85,22 @@ const cases = fc.record({
 });
 
 describe("whatever happened before", () => {
-  test("99 % of the requests are served from 3 s after a disturbance on, at every load below 0.9 of the goodput", () => {
-    const unknown = cases.filter((one) => !isKnown(one));
+  test("99 % of the requests are served from 3 s after a disturbance on, at every load below 0.9 of the goodput, beside stalls 0.8", () => {
     fc.assert(
-      fc.property(unknown, (one) => {
-        expect(lostTooMany(one)).toBeLessThanOrEqual(0);
-      }),
+      fc.property(
+        cases.filter((one) => !isOpen(one)),
+        (one) => {
+          expect(lostTooMany(one)).toBeLessThanOrEqual(0);
+        },
+      ),
       { numRuns: 150 },
     );
   });
 
-  test.fails.each(NOT_YET)("not yet after $after with $workload, applications: $apps", (one) => {
-    const { after, workload, apps, at: load } = one;
-    const disturbance = DISTURBANCES.find(({ name }) => name.includes(after))!;
-    const worst = Array.from({ length: 8 }, (_, i) =>
-      lostTooMany({ workload, disturbance, apps: apps[0]!, load, seed: 11 + i }),
-    );
-    expect(Math.max(...worst)).toBeLessThanOrEqual(0);
+  test.fails("not yet in each case at 0.885 of the goodput beside stalls, here after a flood", () => {
+    const disturbance = DISTURBANCES.find(({ name }) => name.includes("a flood"))!;
+    const one = { workload: "eight beside stalls", disturbance, apps: 1, load: 0.8854489323203908 } as const;
+    expect(lostTooMany({ ...one, seed: 728_111 })).toBeLessThanOrEqual(0);
   });
 });
 

@@ -270,7 +270,7 @@ export class BatchRunner {
       run: ran.took,
     };
     this.#options.runtime.send(run.batcher, BatchFinished, finished, "soon");
-    const tells = run.rows > 0 && ran.took > 0 && this.#warmRuns.count(modelNumberOf(batch.thread));
+    const tells = run.rows > 0 && ran.took > 0 && this.#warmRuns.count(modelNumberOf(batch.thread), ran.finishedAt);
     if (tells && this.#observed.length < OBSERVED_MAX) this.#observed.push(finished);
   }
 }

@@ -104,6 +104,26 @@ test("a standstill in a flood changes nothing of the capacity that was found (CA
   expect([control.state, control.capacity]).toEqual(["stalled", before]);
 });
 
+test("an outage of all accelerators leaves the limit as it was, however long it is (CAP-2)", () => {
+  const control = overloaded();
+  const before = control.rate;
+  after(times(5_000, { ...NOTHING, offered: 10 * CAPACITY, dropped: 3 }), control);
+  expect(control.rate).toBe(before);
+});
+
+test("runs longer than a period count over all the time that they take", () => {
+  // One accelerator, always busy, with runs of ten periods.
+  const long: Period = { ...BUSY, offered: 8, dispatched: 4, run: 10 * LENGTH, work: 10 * LENGTH };
+  const control = after(Array.from({ length: 20 }, () => [long, ...times(9, { ...NOTHING, offered: 8 })]).flat());
+  expect(control.accelerators).toBeCloseTo(1, 1);
+});
+
+test("the first periods of a thread that takes over don't make its load a flood", () => {
+  const begun = small(CAPACITY / 2, { offered: CAPACITY, dropped: 0.1 * CAPACITY });
+  expect(after([begun]).accelerators).toBe(8);
+  expect(after([small(20, { run: 6_000, work: 5_000 }), begun]).state).toBe("normal");
+});
+
 test("a limit is never below two requests a period, whatever was counted", () => {
   const counts = fc.record({
     offered: fc.nat(20_000),

@@ -28,6 +28,8 @@ const ENTRY_PERIODS = 4;
 const FLOOD = 1.5;
 /** Fading of the best capacity: it is halved in 5 s. */
 const BEST_FADE = 0.993;
+/** Time without a dispatch, µs, that counts as the accelerators' besides that of the next runs; longer ones are outages. */
+const UNSEEN_MOST = 2_000_000;
 /** Number of periods in which everything could have been admitted, after which overload is over. */
 const EXIT_PERIODS = 20;
 /** Smoothing from period to period. */
@@ -48,6 +50,7 @@ const LOSS_MOST = 0.3;
 const RISE = 0.05;
 const RISE_MOST = 0.25;
 const FACTOR_MOST = 4;
+const FACTOR_LEAST = 1 / 16;
 /** Requests a period that are admitted whatever was lost: without any, nothing could be learnt. */
 const LET_IN_MIN = 2;
 /** Periods with events in a row before a pause counts as a stall. */
@@ -83,6 +86,9 @@ export class CapacityControl {
   #each = 0;
   /** Requests per µs that arrive, those included that were refused before they could queue. */
   offered = 0;
+  /** Time since the last dispatch, µs, and periods with dispatches so far. */
+  #unseen = 0;
+  #learnt = 0;
   /** The best capacity lately, requests per µs. */
   #best = 0;
   #least = 0;
@@ -126,11 +132,19 @@ export class CapacityControl {
 
   #learn({ length, offered, dispatched, run, idle, work }: Period, follow: number): void {
     this.offered += follow * (offered / length - this.offered);
-    if (dispatched === 0) return; // CAP-2
-    const accelerators = (run + idle) / length;
+    if (dispatched === 0) {
+      this.#unseen += length; // CAP-2
+      return;
+    }
+    // A run may be longer than a period, and others may have the accelerator meanwhile.
+    const seen = length + Math.min(this.#unseen, run + UNSEEN_MOST);
+    this.#unseen = 0;
+    const accelerators = (run + idle) / seen;
     const areAll = idle < UNASKED * run;
     const part = areAll ? follow : accelerators > this.accelerators ? Math.max(follow, RISE_UNASKED) : 0;
-    this.accelerators += part * (accelerators - this.accelerators);
+    if (this.accelerators === 0) this.accelerators = accelerators;
+    else this.accelerators += part * (accelerators - this.accelerators);
+    this.#learnt++;
     const each = work / dispatched;
     this.#each = this.#each === 0 ? each : this.#each + follow * (each - this.#each);
     this.#best = Math.max(this.capacity, this.#best * BEST_FADE ** Math.max(1, follow / FOLLOW));
@@ -143,7 +157,8 @@ export class CapacityControl {
     const demand = offered / (length * this.capacity);
     const isLoss = dropped > LOSS * (dispatched + dropped) && demand > 1 && run >= idle; // CAP-1
     this.#streak = isLoss ? this.#streak + 1 : 0;
-    const isFlood = offered > FLOOD * this.#best * length && dropped >= MANY && !areLate; // CAP-4
+    const isKnown = this.#learnt >= ENTRY_PERIODS;
+    const isFlood = isKnown && offered > FLOOD * this.#best * length && dropped >= MANY && !areLate; // CAP-4
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return;
     this.state = "overloaded";
     this.offered = offered / length;
@@ -154,13 +169,14 @@ export class CapacityControl {
     this.#sample = { periods: 0, dispatched: 0, dropped: 0 };
   }
 
-  #steer({ length, dispatched, dropped }: Period): void {
+  #steer({ length, dispatched, dropped, droppedAtOnce }: Period): void {
     this.#settled = this.offered <= this.rate ? this.#settled + 1 : 0;
     if (this.#settled >= EXIT_PERIODS) {
       this.state = "normal";
       this.#streak = 0;
       return;
     }
+    if (dispatched === 0 && 2 * droppedAtOnce < dropped) return; // CAP-2
     const isLimiting = this.#settled === 0 && this.state === "overloaded";
     const sample = this.#sample;
     if (isLimiting && sample.periods++ > 0) {
@@ -176,7 +192,8 @@ export class CapacityControl {
   #adjust({ dispatched, dropped }: { dispatched: number; dropped: number }, length: number): void {
     // Less one standard deviation: one of a few requests may be lost by chance.
     const loss = (dropped - Math.sqrt(dropped)) / Math.max(1, dispatched + dropped);
-    if (loss > LOSS_MOST && dispatched < (this.rate * length) / 2) this.#factor /= 2;
+    if (loss > LOSS_MOST && dispatched < (this.rate * length) / 2)
+      this.#factor = Math.max(FACTOR_LEAST, this.#factor / 2);
     else if (this.#factor < 1) this.#factor = Math.min(1, this.#factor * (1 + RISE_MOST));
     else if (loss > LOSS_LEAST) {
       this.#factor = Math.max(1, this.#factor * (1 - loss));

@@ -177,3 +177,31 @@ test("a batch keeps the reserve in hand, and a head that can't is served alone a
   expect([choose(11, 0), choose(11, 2), choose(11, 4)]).toEqual([3, 2, 1]);
   expect([choose(7, 5), choose(8, 5), choose(6, 5)]).toEqual([1, 1, 0]);
 });
+
+test("whoever has more time is kept where one with less is, whatever is kept in hand (RES-1)", () => {
+  const numbers = fc.record({
+    target: fc.integer({ min: 1, max: 8 }),
+    us: fc.nat(20),
+    more: fc.nat(20),
+    n: fc.integer({ min: 1, max: 8 }),
+  });
+  fc.assert(
+    fc.property(increments, fc.nat(80), numbers, (steps, deadline, { target, us, more, n }) => {
+      let last = 1;
+      const profile = LatencyTable.fromPoints(
+        steps.map((step, i) => ({ batchSize: i + 1, latency: (last += step) as Micros })),
+      );
+      const zero = 0 as Micros;
+      const targets = new BatchTargets(target, { profile, ctrl: zero, perItem: zero, respond: zero });
+      const kept = (head: number): boolean => {
+        const queue = overloadedQueue([head, ...Array<number>(n - 1).fill(10_000)], profile);
+        const from = { ...queue, targets, isOverloaded: false, reserve: { us } };
+        let isRefused = false;
+        chooseBatch(from, 0 as Instant, -Infinity as Instant, { refuse: () => (isRefused = true) });
+        return !isRefused;
+      };
+      if (kept(deadline)) expect(kept(deadline + more)).toBe(true);
+    }),
+    { numRuns: 500 },
+  );
+});

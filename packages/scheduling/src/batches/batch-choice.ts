@@ -58,12 +58,11 @@ export function chooseBatch(
     const waiting = queue.size;
     if (waiting === 0) return 0;
     const head = queue.head()!;
-    const deadline = aimed(from, base, gpuFree, head.deadline);
     const most = waiting < batchSizeMax ? waiting : batchSizeMax;
     const target = seeksRun || head === from.keptHead ? 1 : from.targets.forSlo(head.slo);
     const window = target < most ? target : most;
-    if (finish(latencies, perItem, base, gpuFree, window) <= deadline) {
-      const size = largest(latencies, perItem, base, gpuFree, deadline, window, most);
+    if (finish(latencies, perItem, base, gpuFree, window) <= lastEnd(from, window, head.deadline)) {
+      const size = largestKept(from, base, gpuFree, head.deadline, window, most);
       return seeksRun && size < most ? longestRun(from, base, gpuFree, size, most) : size;
     }
     queue.shift();
@@ -71,15 +70,22 @@ export function chooseBatch(
   }
 }
 
-/** When the batch of a head is to end: its deadline, less the reserve where it can then still run alone (RES-1). */
-export function aimed(
+/** When a window must have ended: by the head's deadline less the reserve, or by the deadline where it is alone (RES-1). */
+export const lastEnd = ({ reserve }: Pick<Gathering, "reserve">, window: number, deadline: number): number =>
+  window === 1 ? deadline : deadline - reserve.us;
+
+/** The largest b in window … most that keeps the reserve in hand; the window itself where that doesn't. */
+export function largestKept(
   { latencies, perItem, reserve }: Pick<Gathering, "latencies" | "perItem" | "reserve">,
   base: number,
   gpuFree: number,
   deadline: number,
+  window: number,
+  most: number,
 ): number {
   const due = deadline - reserve.us;
-  return reserve.us === 0 || finish(latencies, perItem, base, gpuFree, 1) <= due ? due : deadline;
+  const isKept = reserve.us === 0 || finish(latencies, perItem, base, gpuFree, window) <= due;
+  return isKept ? largest(latencies, perItem, base, gpuFree, due, window, most) : window;
 }
 
 /** When a batch of b would end. */
@@ -117,17 +123,18 @@ export function largest(
  * @param size - batch of the head
  */
 export function longestRun(from: Gathering, base: number, gpuFree: number, size: number, most: number): number {
-  const { queue, latencies, perItem } = from;
+  const { queue, latencies, perItem, reserve } = from;
   const waiting = queue.size;
   let fits = size;
   let fails = most + 1;
   while (fails - fits > 1) {
     const middle = (fits + fails) >> 1;
-    if (finish(latencies, perItem, base, gpuFree, middle) <= queue.at(waiting - middle).deadline) fits = middle;
+    if (finish(latencies, perItem, base, gpuFree, middle) <= queue.at(waiting - middle).deadline - reserve.us)
+      fits = middle;
     else fails = middle;
   }
   if (fits * latencies[size]! <= size * latencies[fits]!) return size;
-  const end = finish(latencies, perItem, base, gpuFree, fits);
+  const end = finish(latencies, perItem, base, gpuFree, fits) + reserve.us;
   let late = 0; // the head can't wait for so many
   let inTime = waiting - fits;
   while (inTime - late > 1) {

@@ -15,7 +15,7 @@ import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER } from "@tutti/units";
 import type { UnfitTypes } from "../rank-thread/accelerator-classes.ts";
 import type { BatchTargets } from "./batch-targets.ts";
-import { aimed, chooseBatch, finish, largest, longestRun } from "./batch-choice.ts";
+import { chooseBatch, finish, largest, largestKept, lastEnd, longestRun } from "./batch-choice.ts";
 import type { ModelEffects, Request } from "../messages.ts";
 import type { ModelThread } from "../model-thread/model-thread-state.ts";
 
@@ -51,7 +51,7 @@ export function chooseTyped(
   gpuFree: Instant,
   out: Pick<ModelEffects, "refuse">,
 ): number {
-  const { latencies, queue, perItem, batchSizeMax } = model;
+  const { latencies, queue, batchSizeMax } = model;
   const { byBatchSize: fast } = fastest.profile;
   fastest.isPlanned = false;
   fastest.headAwaited = NEVER;
@@ -65,8 +65,8 @@ export function chooseTyped(
   model.skipped = first;
   if (first > 0) fastest.headAwaited = size === batchSizeMax ? ALWAYS : frontrun(model, queue.head()!, fast[size + 1]!);
   const waiting = queue.size - first;
-  const deadline = aimed(model, base, gpuFree, (first === 0 ? queue.head()! : queue.at(first)).deadline);
-  const own = largest(latencies, perItem, base, gpuFree, deadline, 1, Math.min(waiting, batchSizeMax));
+  const { deadline } = first === 0 ? queue.head()! : queue.at(first);
+  const own = largestKept(model, base, gpuFree, deadline, 1, Math.min(waiting, batchSizeMax));
   if (first === 0 || own === batchSizeMax) return own;
   return longestRun(model, base, gpuFree, own, Math.min(queue.size, batchSizeMax));
 }
@@ -119,7 +119,7 @@ function firstServed(model: ModelThread, base: number, gpuFree: number): number 
   const fits = (request: Request, place: number): boolean => {
     const target = place === 0 && request === keptHead ? 1 : targets.forSlo(request.slo);
     const window = Math.min(target, size - place, batchSizeMax);
-    return finish(latencies, perItem, base, gpuFree, window) <= aimed(model, base, gpuFree, request.deadline);
+    return finish(latencies, perItem, base, gpuFree, window) <= lastEnd(model, window, request.deadline);
   };
   if (fits(queue.head()!, 0)) return 0;
   if (size < 2) return -1;

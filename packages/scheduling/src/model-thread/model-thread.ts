@@ -369,7 +369,7 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     latest: model.latest,
     frontrun: model.frontrun,
     expectedRun,
-    reserve: model.reserve.us,
+    reserve: Math.min(model.reserve.us, Math.max(0, model.latest - startAt)),
     askAt: NEVER,
     askings: 0,
   };
@@ -386,8 +386,8 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
 }
 
 /** The time that a request takes in a target batch, as a fraction of its time in a batch of `b`. */
-function savedInTarget({ targets, slo, latencies }: ModelThread, b: number): number {
-  const target = targets.forSlo(slo);
+function savedInTarget({ targets, slo, latencies, batchSizeMax }: ModelThread, b: number): number {
+  const target = Math.min(batchSizeMax, targets.forSlo(slo));
   return target <= b ? 1 : (b * latencies[target]!) / (target * latencies[b]!);
 }
 

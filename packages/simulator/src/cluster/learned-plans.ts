@@ -90,7 +90,7 @@ export class LearnedPlans {
     const batchSize = batch.requests.length;
     this.#learners[model]!.pullCost.note(at, batchSize, this.#delays.get(batch)!);
     this.#delays.delete(batch);
-    if (this.#warmRuns.count(model)) this.#reports.push({ model, batchSize, run });
+    if (this.#warmRuns.count(model, at)) this.#reports.push({ model, batchSize, run });
   }
 
   /** Looks at what was learned until `nextAt`, and tells the cores what is news. */
