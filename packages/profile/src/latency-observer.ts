@@ -7,8 +7,8 @@
  *   O2. What is believed stands until recent runs disagree significantly: until it lies outside the interval in which
  *       their median is with 99 % certainty. So noise moves nothing.
  *   O3. An accelerator that is throttled, and code that is cold, run every size slower. So runs first tell a change of
- *       speed, which is that of all sizes: it counts once most recent runs take so much longer or shorter. A size that a
- *       wrong belief keeps from running would otherwise never be believed to be faster.
+ *       speed, which is that of all sizes: it counts once most recent runs take so much longer or shorter. A size that
+ *       a wrong belief keeps from running would otherwise never be believed to be faster.
  *   O4. A size differs from the others as its own runs say, but only those that were recent without a change of speed:
  *       just after a change a size has runs from before it alone, or from after it alone. One that has had too few
  *       differs as its neighbours do.
@@ -71,7 +71,7 @@ export class LatencyObserver {
   readonly #factors: Float64Array;
   /** Sizes that have had enough runs for a factor of their own. */
   readonly #own = new Set<number>();
-  /** What is planned with; undefined: a factor has changed since. */
+  /** The table of the present factors; undefined: one has changed since. */
   #planned: LatencyTable | undefined;
   #lastAt = -Infinity;
 

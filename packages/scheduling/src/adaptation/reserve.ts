@@ -7,8 +7,8 @@
  * to keep in hand for it. The reserve is the quantile of these needs that leaves LATE of the requests late, or less
  * where more requests are then served in time: what is kept in hand makes batches smaller, and the capacity with them.
  *
- *   RES-1. 0 ≤ reserve ≤ SLO/4. It is taken off the deadline when a batch's size and start are chosen, but not where the
- *          head runs alone: no request is refused for it that nobody waits behind.
+ *   RES-1. 0 ≤ reserve ≤ SLO/4. It is taken off the deadline when a batch's size and start are chosen, but not where
+ *          the head runs alone: no request is refused for it that nobody waits behind.
  *   RES-2. A need beyond the bound doesn't count, since no reserve mends it. After a long stall hundreds of requests
  *          have such a need, and batches that keep all they can in hand would be small for seconds.
  *   RES-3. Requests fade with the number that came after them, and with time.

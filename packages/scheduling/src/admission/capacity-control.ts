@@ -28,7 +28,9 @@ const ENTRY_PERIODS = 4;
 const FLOOD = 1.5;
 /** Fading of the best capacity: it is halved in 5 s. */
 const BEST_FADE = 0.993;
-/** Time without a dispatch, µs, that counts as the accelerators' besides that of the next runs; longer ones are outages. */
+/**
+ * Time without a dispatch, µs, that counts as the accelerators' besides that of the next runs; longer ones are outages.
+ */
 const UNSEEN_MOST = 2_000_000;
 /** Number of periods in which everything could have been admitted, after which overload is over. */
 const EXIT_PERIODS = 20;

@@ -40,8 +40,8 @@ const OTHERS = -1;
 /** Key of no class. It is a small integer, so that V8 stores `#lastKey` in the object itself. */
 const NO_KEY = -1_000_000;
 /**
- * Multiple of its share that a lone class may send: A2 alone decides which of it is served (SHARE-1), and a capacity that
- * was measured too low grows with what accelerators do.
+ * Multiple of its share that a lone class may send: A2 alone decides which of it is served (SHARE-1), and a capacity
+ * that was measured too low grows with what accelerators do.
  */
 const ALONE = 2;
 /** Smoothing of a demand from period to period. */

@@ -70,7 +70,9 @@ export function chooseBatch(
   }
 }
 
-/** When a window must have ended: by the head's deadline less the reserve, or by the deadline where it is alone (RES-1). */
+/**
+ * When a window must have ended: by the head's deadline less the reserve, or by the deadline where it is alone (RES-1).
+ */
 export const lastEnd = ({ reserve }: Pick<Gathering, "reserve">, window: number, deadline: number): number =>
   window === 1 ? deadline : deadline - reserve.us;
 
