@@ -9,7 +9,7 @@ process.once("disconnect", () => process.exit());
 const [folder = "", servers = "", model = ""] = process.argv.slice(2);
 const { connect } = (await import(pathToFileURL(join(folder, "packages/client/src/index.ts")).href)) as typeof Client;
 const client = await connect({ servers, app: "upgrade" });
-const load = new SteadyLoad(client, { model, perSecond: 15, sloMs: 20_000 });
+const load = new SteadyLoad(client, { model, perSecond: 25, sloMs: 20_000 });
 load.start();
 process.once("message", () => {
   void load.stop().then(

@@ -33,7 +33,7 @@ export async function rollingUpgrade(
       for (const [i, name] of ORDER.entries()) {
         onStep(`replaces ${name} by ${release === after ? "the one after" : "the one before"}`);
         await cluster.replace(name, release);
-        if (release === after && i === 2) releases = cluster.releases();
+        if (release === after && i === 2) releases = await cluster.releases();
       }
     }
     const loads = { before: await endOld(), after: await endNew() };

@@ -55,7 +55,9 @@ export class UpgradingCluster {
     await this.#whole(0);
   }
   /** Releases of the actors, as they say themselves. */
-  releases(): string[] {
+  async releases(): Promise<string[]> {
+    // An actor reports its release with its figures, some time after it serves.
+    await this.#view.until(() => this.#view.actors().every((actor) => latestOf(actor) !== undefined), READY_MS);
     return [...new Set(this.#view.actors().map((actor) => latestOf(actor)?.release ?? "older"))].sort();
   }
   get url(): string {
