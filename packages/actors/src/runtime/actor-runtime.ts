@@ -11,7 +11,7 @@ import {
   subjectsOf,
 } from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
-import { ALWAYS, type ActorKey, type Instant, actorToken, after, seconds } from "@tutti/units";
+import { ALWAYS, type ActorKey, type Instant, actorToken, after, between, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { BeatPace } from "./beat-pace.ts";
 import { AWAKE_WITHIN, BrokerStallDetector } from "./broker-stall-detector.ts";
@@ -67,6 +67,7 @@ export class ActorRuntime {
   #standstills = 0;
   /** Frames of a newer version come with every heartbeat of a newer peer: the first is reported, all are counted. */
   #saidNewer = false;
+  readonly #startedAt: Instant;
 
   constructor(ports: ActorPorts, config: ActorConfig, options: ActorRuntimeOptions) {
     this.#ports = ports;
@@ -76,6 +77,7 @@ export class ActorRuntime {
     this.subjects = subjectsOf(config.cluster);
     this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
     this.#pace = new BeatPace(config);
+    this.#startedAt = ports.clock.now();
     this.#outbox = new Outbox(ports.bus, ports.clock, config.key, config.gatherFor);
     this.stallDetector = ports.stallDetector ?? new BrokerStallDetector(ports.bus, ports.clock, AWAKE_WITHIN);
     this.registry = new PeerRegistry(ports.clock, config.peerTimeout, options, this.stallDetector);
@@ -275,6 +277,7 @@ export class ActorRuntime {
       role: this.#options.role,
       at,
       release: TUTTI_RELEASE,
+      countedFor: between(this.#startedAt, at),
       ...stats,
       ...this.#options.told?.(at),
       figures,

@@ -8,6 +8,9 @@ const SILENT_AFTER: Micros = seconds(5);
 /** Actors whose last totals are remembered; beyond, the one with the longest silence is forgotten. */
 const ACTORS_MAX = 4_096;
 
+/** The roles of one process begin within this time of each other. */
+const BEGAN_TOGETHER: Micros = seconds(2);
+
 type Figures = Readonly<Record<string, number>>;
 
 /** Figures of a model's threads that are summed, by the role that reports them. */
@@ -66,9 +69,9 @@ export class ClusterFigures {
     if (this.#actors.size >= ACTORS_MAX) this.#actors.delete(this.#actors.keys().next().value!);
     this.#actors.set(stats.key, { stats, heardAt: now });
     // Leave out totals from before this process began to listen: they begin at zero, as Prometheus expects of a new
-    // process.
-    if (before === undefined && between(this.#openedAt, now) < seconds(2)) return true;
-    this.#add(stats, before);
+    // process. An actor that began with it has counted next to nothing by then.
+    const countedBefore = (stats.countedFor ?? Infinity) - between(this.#openedAt, now);
+    if (before !== undefined || countedBefore <= BEGAN_TOGETHER) this.#add(stats, before);
     return true;
   }
 

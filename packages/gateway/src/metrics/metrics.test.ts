@@ -59,18 +59,22 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
     "refused.TUTTI_CANCELLED": 1,
   };
   let [ok, batches, busyUs] = [7, 3, 5e5];
+  const countedFor = seconds(3_600);
   scene.populate();
   const ingress = scene.join("ingress", {}, () => ({
+    countedFor,
     figures: { guardUs: 120, minuteTurnP50Us: 80, minuteTurnMaxUs: 2_400, minuteGcShare: 0.25 },
     perThread: [{ thread, name: "twice", figures: { ...figures, ok, offered: ok + 3 } }],
   }));
   const batcher = scene.join("batcher", {}, () => ({
+    countedFor,
     perThread: [{ thread, name: "twice@W=3", figures: { batches, items: 2 * batches, queued: 4, inFlight: 1 } }],
   }));
   const compute = (): Record<string, number> => ({
     ...{ computed: 2 * batches, computePullUs: 10 * batches, computeRunUs: 300 * batches, computePushUs: batches },
   });
   const executor = scene.join("executor", {}, () => ({
+    countedFor,
     perThread: [{ thread, name: "twice", figures: compute() }],
     perGpu: [{ gpu: gpuId(3), figures: { busyUs, batches, items: 6, refused: 0 } }],
   }));
@@ -169,10 +173,11 @@ test("names from outside make no more series than there may be (T7)", () => {
 });
 
 const at = (s: number) => instant(s * 1e6);
-const ingressStats = (key: number, ok: number): StatsReported => ({
+const ingressStats = (key: number, ok: number, countedFor = seconds(0)): StatsReported => ({
   key: actorKey(key),
   role: "ingress",
   at: at(1),
+  countedFor,
   figures: {},
   perThread: [{ thread: threadId(1, 0), name: "m", figures: { ok, offered: ok } }],
 });
@@ -183,10 +188,10 @@ test("totals only rise, whoever comes, goes, or begins anew, and never by what w
       fc.array(fc.tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 0, max: 9 })), { maxLength: 40 }),
       (steps) => {
         const figures = new ClusterFigures(at(0));
-        // The oracle: an actor heard first at the start has its total as its zero.
+        // The oracle: an actor that counted long before has its total as its zero, whenever it is heard first.
         const [heard, counted] = [new Map<number, number>(), { ok: 0 }];
         for (const key of [1, 2]) {
-          figures.hear(ingressStats(key, 100), at(1));
+          figures.hear(ingressStats(key, 100, seconds(60)), at(key === 1 ? 1 : 9));
           heard.set(key, 100);
         }
         for (const [key, more] of steps) {

@@ -33,6 +33,8 @@ export const StatsReported = packed(
     at: schema.moment,
     /** Release that the actor's process runs. */
     release: schema.optional(schema.text(64)),
+    /** Time that the actor has counted for: its totals began at zero so long ago. */
+    countedFor: schema.optional(schema.time),
     figures,
     perThread: schema.optional(schema.list(schema.record({ thread: schema.thread, name: schema.text(), figures }))),
     /** The same of jobs, apart from them: nothing that is planned for requests counts jobs. */
