@@ -1,6 +1,6 @@
-/** Converts JSON values to a tensor's bytes and back, one type at a time. */
+/** Converts JSON values to a tensor's bytes, one type at a time; json-elements.ts is the way back. */
 import { type DataType, RANK_MAX, TuttiError, bytesOf, elementCount } from "@tutti/protocol";
-import { HALF_OVERFLOW, fromHalf, toHalf } from "./half.ts";
+import { HALF_OVERFLOW, toHalf } from "./half.ts";
 
 interface Range {
   readonly min: number;
@@ -230,81 +230,6 @@ function refusal(sink: Sink, element: unknown): TuttiError {
   return invalid(
     `tensor "${sink.name}": element ${sink.at - 1} is ${shown.slice(0, 40)}, which is no ${sink.type}${hint}`,
   );
-}
-
-/**
- * Converts elements to flat JSON values, which `bytesFromJson` accepts. 64-bit integers that a double can't hold and
- * non-finite floats become strings.
- */
-export function jsonFromBytes(type: DataType, data: Uint8Array): (number | boolean | string)[] {
-  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
-  const width = bytesOf(type);
-  const count = data.byteLength / width;
-  const elements = new Array<number | boolean | string>(count);
-  if (type === "FP32") for (let i = 0; i < count; i++) elements[i] = shortest(view.getFloat32(4 * i, true));
-  else for (let i = 0; i < count; i++) elements[i] = elementAt(type, view, i * width);
-  return elements;
-}
-
-function elementAt(type: DataType, view: DataView, at: number): number | boolean | string {
-  switch (type) {
-    case "FP32":
-      return finite(view.getFloat32(at, true));
-    case "FP64":
-      return finite(view.getFloat64(at, true));
-    case "FP16":
-      return finite(fromHalf(view.getUint16(at, true)));
-    case "BOOL":
-      return view.getUint8(at) !== 0;
-    case "UINT8":
-      return view.getUint8(at);
-    case "INT8":
-      return view.getInt8(at);
-    case "UINT16":
-      return view.getUint16(at, true);
-    case "INT16":
-      return view.getInt16(at, true);
-    case "UINT32":
-      return view.getUint32(at, true);
-    case "INT32":
-      return view.getInt32(at, true);
-    case "INT64":
-      return narrow(view.getBigInt64(at, true));
-    case "UINT64":
-      return narrow(view.getBigUint64(at, true));
-  }
-}
-
-const finite = (value: number): number | string => (Number.isFinite(value) ? value : String(value));
-const narrow = (value: bigint): number | string =>
-  value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value.toString();
-const POWERS_OF_TEN = Array.from({ length: 23 }, (_, exponent) => 10 ** exponent);
-
-/**
- * The number with the fewest digits that rounds to this float32: 0.1 is sent as 0.1, not as 0.10000000149011612. Nine
- * digits are always enough. A whole number of at most nine digits divided by a power of ten that a double holds exactly
- * is the double nearest to that decimal, so it can be found without text.
- */
-function shortest(value: number): number | string {
-  if (!Number.isFinite(value)) return String(value);
-  const size = Math.abs(value);
-  if (size < 1e-12 || size >= 1e9) return shortestByText(value);
-  const exponent = Math.floor(Math.log10(size));
-  for (let digits = 6; digits <= 9; digits++) {
-    const places = digits - 1 - exponent;
-    const scale = POWERS_OF_TEN[places < 0 ? -places : places]!;
-    const short = places < 0 ? Math.round(value / scale) * scale : Math.round(value * scale) / scale;
-    if (Math.fround(short) === value) return short;
-  }
-  return shortestByText(value);
-}
-
-function shortestByText(value: number): number {
-  for (let digits = 6; digits <= 9; digits++) {
-    const short = Number(value.toPrecision(digits));
-    if (Math.fround(short) === value) return short;
-  }
-  return value;
 }
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

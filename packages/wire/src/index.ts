@@ -7,6 +7,7 @@ export { fromJson, fromOutsideJson, pack, toJson, unpack } from "./msgpack.ts";
 export * from "./rows.ts";
 export { newerForm, readStored, writeStored } from "./stored-values.ts";
 export * from "./tensor-message.ts";
-export { bytesFromJson, bytesFromValues, jsonFromBytes } from "./elements.ts";
+export { bytesFromJson, bytesFromValues } from "./elements.ts";
+export { jsonFromBytes, jsonTextOf } from "./json-elements.ts";
 export * from "./data-frames.ts";
 export * from "./data-frame-reader.ts";

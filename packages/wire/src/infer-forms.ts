@@ -18,7 +18,8 @@ import {
   elementCount,
   isDataType,
 } from "@tutti/protocol";
-import { bytesFromJson, bytesFromValues, jsonFromBytes } from "./elements.ts";
+import { bytesFromJson, bytesFromValues } from "./elements.ts";
+import { jsonFromBytes } from "./json-elements.ts";
 import { fromOutsideJson, pack, toJson, unpackViews } from "./msgpack.ts";
 import { decodeTensors, encodeTensors, isTensorMessage } from "./tensor-message.ts";
 

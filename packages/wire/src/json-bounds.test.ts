@@ -4,7 +4,7 @@ import { JSON_KEYS_MAX, JSON_LISTS_MAX, checkJsonBounds } from "./json-bounds.ts
 
 const check = (text: string): string => {
   try {
-    checkJsonBounds(new TextEncoder().encode(text));
+    checkJsonBounds(text);
     return "ok";
   } catch (error) {
     return (error as { code: string }).code;

@@ -16,6 +16,7 @@ export const JSON_KEYS_MAX = 16_384;
 
 const [OTHER, QUOTE, OPEN, CLOSE, COLON] = [0, 1, 2, 3, 4];
 const KINDS = new Uint8Array(256).fill(OTHER);
+const COUNTED = ['"', "[", "{", "]", "}", ":"];
 for (const [text, kind] of [
   ['"', QUOTE],
   ["[{", OPEN],
@@ -24,15 +25,27 @@ for (const [text, kind] of [
 ] as const)
   for (const character of text) KINDS[character.charCodeAt(0)] = kind;
 const BACKSLASH = 0x5c;
+/**
+ * After so many characters that don't count, the next that does is looked for natively, which takes next to no time a
+ * character and as long as these at the start. Most of a tensor is such a run: its numbers.
+ */
+const PLAIN_RUN = 256;
 
 /**
- * Checks the bounds, at about 1 ns a byte. @throws {TuttiError} INVALID_INPUT naming the bound; invalid JSON is left
- * for the parser to refuse
+ * Checks the bounds, at no more than 3 ns a character. @throws {TuttiError} INVALID_INPUT naming the bound; invalid
+ * JSON is left for the parser to refuse
  */
-export function checkJsonBounds(json: Uint8Array): void {
-  let [depth, lists, keys] = [0, 0, 0];
+export function checkJsonBounds(json: string): void {
+  let [depth, lists, keys, plain] = [0, 0, 0, 0];
+  const next = new NextCounted(json);
   for (let at = 0; at < json.length; at++) {
-    switch (KINDS[json[at]!]!) {
+    const kind = KINDS[json.charCodeAt(at)] ?? OTHER;
+    if (kind === OTHER) {
+      if (++plain > PLAIN_RUN) at = next.from(at) - 1;
+      continue;
+    }
+    plain = 0;
+    switch (kind) {
       case QUOTE:
         at = endOfString(json, at);
         break;
@@ -52,9 +65,33 @@ export function checkJsonBounds(json: Uint8Array): void {
   }
 }
 
-function endOfString(json: Uint8Array, start: number): number {
+/** Finds the next character that counts; each kind is looked for again only when its last finding is passed. */
+class NextCounted {
+  readonly #json: string;
+  readonly #found: number[] = COUNTED.map(() => -1);
+
+  constructor(json: string) {
+    this.#json = json;
+  }
+
+  from(at: number): number {
+    let first = this.#json.length;
+    for (let i = 0; i < COUNTED.length; i++) {
+      let found = this.#found[i]!;
+      if (found < at) {
+        found = this.#json.indexOf(COUNTED[i]!, at);
+        this.#found[i] = found = found < 0 ? Infinity : found;
+      }
+      if (found < first) first = found;
+    }
+    return first;
+  }
+}
+
+function endOfString(json: string, start: number): number {
   let at = start + 1;
-  while (at < json.length && KINDS[json[at]!] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1;
+  for (let code = json.charCodeAt(at); at < json.length && code !== 0x22; code = json.charCodeAt(at))
+    at += code === BACKSLASH ? 2 : 1;
   return at;
 }
 

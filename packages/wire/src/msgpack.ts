@@ -134,19 +134,22 @@ export const toJson = (value: unknown): Uint8Array => encoder.encode(JSON.string
  * INVALID_INPUT
  */
 export function fromOutsideJson(bytes: Uint8Array): unknown {
-  if (bytes.byteLength > UNCHECKED_BYTES) checkJsonBounds(bytes);
-  return fromJson(bytes);
+  return parse(bytes, bytes.byteLength > UNCHECKED_BYTES ? checkJsonBounds : undefined);
 }
 /** Bytes up to which JSON is parsed unchecked: whatever it holds, that takes at most a millisecond. */
 const UNCHECKED_BYTES = 16_384;
 
 /** @throws {TuttiError} INVALID_INPUT */
-export function fromJson(bytes: Uint8Array): unknown {
+export const fromJson = (bytes: Uint8Array): unknown => parse(bytes);
+
+function parse(bytes: Uint8Array, check?: (text: string) => void): unknown {
   let text = "";
   try {
     text = decoder.decode(bytes);
+    check?.(text);
     return JSON.parse(text) as unknown;
   } catch (cause) {
+    if (cause instanceof TuttiError) throw cause;
     const message = cause instanceof Error ? cause.message.replace(EXCERPT, "") : "";
     const reason = AT_NON_FINITE.test(message) && NON_FINITE.test(text) ? NO_NON_FINITE : message;
     throw new TuttiError("TUTTI_INVALID_INPUT", `unreadable JSON: ${reason}`, { cause });

@@ -1,5 +1,5 @@
 /** An answer of the Open Inference Protocol: JSON, followed by the outputs that were wanted as raw bytes. */
-import { jsonFromBytes } from "@tutti/wire";
+import { jsonTextOf } from "@tutti/wire";
 import { type OutputTensor, textsOf } from "./bytes-elements.ts";
 import type { RegionSlice } from "./given-tensors.ts";
 
@@ -30,24 +30,17 @@ export function answerBody(json: Uint8Array, outputs: readonly AnswerTensor[]): 
  * Writes the JSON. Numbers without a JSON literal (NaN, integers beyond a double) are texts, as requests may have them.
  */
 export function answerText({ model, version, id, outputs }: AnswerHead): string {
-  const body = {
-    model_name: model,
-    model_version: version,
-    ...(id !== undefined && { id }),
-    outputs: outputs.map((output) => ({
-      name: output.name,
-      datatype: output.type,
-      shape: output.dims,
-      ...contentOf(output),
-    })),
-  };
-  return JSON.stringify(body);
+  const head = JSON.stringify({ model_name: model, model_version: version, ...(id !== undefined && { id }) });
+  return `${head.slice(0, -1)},"outputs":[${outputs.map(outputText).join(",")}]}`;
 }
 
-function contentOf({ type, data, isBinary, slice }: AnswerTensor): object {
-  if (slice !== undefined) return { parameters: sliceParameters(slice) };
-  if (isBinary) return { parameters: { binary_data_size: data.byteLength } };
-  return { data: type === "BYTES" ? textsOf(data) : jsonFromBytes(type, data) };
+function outputText(output: AnswerTensor): string {
+  const { name, type, dims, data, isBinary, slice } = output;
+  const described = { name, datatype: type, shape: dims };
+  if (slice !== undefined) return JSON.stringify({ ...described, parameters: sliceParameters(slice) });
+  if (isBinary) return JSON.stringify({ ...described, parameters: { binary_data_size: data.byteLength } });
+  const elements = type === "BYTES" ? JSON.stringify(textsOf(data)) : jsonTextOf(type, data);
+  return `${JSON.stringify(described).slice(0, -1)},"data":${elements}}`;
 }
 
 /** Parameters in the form that requests have. */
