@@ -16,6 +16,9 @@ const IDLE_MS = 30_000;
 const STILL_MS = 60_000;
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+const ANSWERED = "answered";
+/** The response to a connection's latest request, while it is not over. */
+type Latest = ServerResponse | typeof ANSWERED | undefined;
 
 export interface BoundedServerOptions {
   readonly limits?: ConnectionLimits | undefined;
@@ -25,9 +28,14 @@ export interface BoundedServerOptions {
 
 export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOptions = {}): Server {
   const connections = new Connections(limits);
-  const latest = new WeakMap<Socket, ServerResponse>();
+  // A response holds its request with all that was read of it, so it is held no longer than until its end.
+  const latest = new WeakMap<Socket, NonNullable<Latest>>();
   const server = create(tls, (request, response) => {
-    latest.set(request.socket, response);
+    const { socket } = request;
+    latest.set(socket, response);
+    response.once("close", () => {
+      if (latest.get(socket) === response) latest.set(socket, ANSWERED);
+    });
     handle(request, response);
   });
   if (tls === undefined)
@@ -49,9 +57,10 @@ export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOpt
  *
  * @param latest - the answer to the request before
  */
-function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, latest: ServerResponse | undefined): void {
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, latest: Latest): void {
   // Without a socket it waits for the one before it.
-  const isAnswering = latest?.writableFinished === false && (latest.headersSent || latest.socket === null);
+  const isAnswering =
+    typeof latest === "object" && !latest.writableFinished && (latest.headersSent || latest.socket === null);
   // Over TLS, what is written before the handshake ends waits for that.
   const isShakingHands = error.code?.startsWith("ERR_TLS_") === true;
   if (!socket.writable || isAnswering || isShakingHands || error.code === "ECONNRESET") return void socket.destroy();
@@ -113,7 +122,7 @@ function admitTls(server: Server, connections: Connections, stateOfSecure: (sock
   });
 }
 
-function stateOf(response: ServerResponse | undefined): ClientState {
-  if (response?.writableFinished === true) return "idle";
+function stateOf(response: Latest): ClientState {
+  if (response === ANSWERED || response?.writableFinished === true) return "idle";
   return response?.req.complete === true && !response.writableEnded ? "waits" : "asks";
 }
