@@ -50,7 +50,7 @@ beforeAll(async () => {
     const { goodputRps } = await goodput(steady, async (one) => simulateDetailed(one), { precision: 0.02 });
     goodputs.set(name as Workload, goodputRps);
   }
-});
+}, 60_000);
 
 interface Case {
   readonly workload: Workload;
@@ -114,7 +114,7 @@ describe("after one stall of the machine", () => {
       const { goodputRps } = await goodput(steady, async (one) => simulateDetailed(one), { precision: 0.02 });
       byGpus.set(gpus, goodputRps);
     }
-  });
+  }, 60_000);
 
   /** Two batches as large as the SLO allows. */
   const TWO_BATCHES = 30;

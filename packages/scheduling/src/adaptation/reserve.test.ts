@@ -95,14 +95,24 @@ test("a profile that was too short costs no reserve once it is mended (RES-4)", 
   const reserve = new Reserve();
   const wrong = run(reserve, 1_000, 0, () => 3_000);
   expect(reserve.us).toBeGreaterThanOrEqual(3_000);
-  reserve.plansLonger(3_000, SLO);
+  reserve.plansChanged(10_000, 13_000, SLO);
   reserve.choose(instant(2_000_001), SLO, plenty);
   expect(reserve.us).toBe(0);
   run(reserve, 1_000, wrong, (i) => (i % 10 === 0 ? 2_000 : 0));
   expect(reserve.us).toBeGreaterThan(2_000 - STEP);
-  reserve.plansLonger(-3_000, SLO);
+  reserve.plansChanged(13_000, 12_900, SLO);
   reserve.choose(instant(3_000_001), SLO, plenty);
-  expect(reserve.us).toBeGreaterThan(2_000 - STEP);
+  expect(reserve.us).toBeGreaterThan(2_000 - STEP); // a little shorter: nothing is rounded away
+});
+
+test("what slow runs needed shrinks with the runs when they are fast again (RES-4)", () => {
+  const reserve = new Reserve();
+  run(reserve, 1_000, 0, (i) => (i % 10 === 0 ? 4_500 : 0));
+  expect(reserve.us).toBeGreaterThan(4_500 - STEP);
+  reserve.plansChanged(30_000, 10_000, SLO);
+  reserve.choose(instant(2_000_001), SLO, plenty);
+  expect(reserve.us).toBeGreaterThan(1_500 - 2 * STEP);
+  expect(reserve.us).toBeLessThan(1_500 + 2 * STEP);
 });
 
 test("the reserve is between 0 and a quarter of the SLO, whatever ends when (RES-1)", () => {

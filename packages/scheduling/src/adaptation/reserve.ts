@@ -13,7 +13,8 @@
  *          have such a need, and batches that keep all they can in hand would be small for seconds.
  *   RES-3. Requests fade with the number that came after them, and with time.
  *   RES-4. A need is that beyond the profile in force: where runs turn out to be longer, and plans take them so, no
- *          time is kept in hand for it besides.
+ *          time is kept in hand for it besides. Where they turn out to be shorter, what they needed is as much smaller:
+ *          else a slow minute would make batches small long after it.
  *   RES-5. It is kept by model and not by executor, since a start is planned before the ranker chooses the executor.
  */
 import type { Instant, Micros } from "@tutti/units";
@@ -74,14 +75,17 @@ export class Reserve {
     }
   }
 
-  /** Plans take so much longer runs from now on: what was needed before is less by that (RES-4). */
-  plansLonger(by: number, slo: Micros): void {
-    const steps = Math.min(STEPS, Math.round(by / ((MOST * slo) / STEPS)));
-    if (steps <= 0) return;
-    for (let i = 1; i <= steps; i++) this.#needs[0]! += this.#needs[i]!;
-    this.#needs.copyWithin(1, steps + 1);
-    this.#needs.fill(0, STEPS + 1 - steps);
+  /** Plans take runs for so long from now on, µs, instead of so long (RES-4). */
+  plansChanged(was: number, is: number, slo: Micros): void {
+    if (is === was) return;
     this.#chooseDue = -Infinity;
+    const needs = this.#needs.slice();
+    const longer = Math.round((is - was) / ((MOST * slo) / STEPS));
+    this.#needs.fill(0);
+    needs.forEach((weight, step) => {
+      const then = is > was ? step - longer : Math.round((step * is) / was);
+      this.#needs[Math.max(0, then)]! += weight;
+    });
   }
 
   /**

@@ -275,7 +275,7 @@ export function profileChanged(model: ModelThread, at: Instant, profiled: Profil
   changeDynamic(model, dynamic);
   model.unfit = unfit ?? NONE_UNFIT;
   const typical = Math.min(currentTarget(model), profile.batchSizeMax, model.batchSizeMax);
-  model.reserve.plansLonger(profile.latency(typical) - model.profile.latency(typical), model.slo);
+  model.reserve.plansChanged(model.profile.latency(typical), profile.latency(typical), model.slo);
   model.profile = profile;
   model.latencies = profile.byBatchSize;
   model.batchSizeMax = profile.batchSizeMax;
