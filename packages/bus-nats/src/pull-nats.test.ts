@@ -1,7 +1,7 @@
 import { type Delivery, InMemoryNetwork } from "@tutti/ports/bus";
 import { type BatchDispatched, type PullRequest, type PulledItem, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
 import type { DataClient, DataPeer, PullOutcome } from "@tutti/ports/pull";
-import { actorKey } from "@tutti/units";
+import { actorKey, instant, micros } from "@tutti/units";
 import { encodeFragments, encodePull, encodeReply, joinFrame } from "@tutti/wire";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -52,7 +52,19 @@ function plane(rowBytes = 8, payloadMax = 1_048_576) {
   return { network, messages, bus, server, client, executorBus, faults, pull };
 }
 
-test("pulls and results of one turn to one ingress travel as one message", async () => {
+test("results leave before the call returns, with the pulls that wait", () => {
+  const { client, messages, pull } = plane();
+  void pull([1]);
+  expect(messages).toEqual([]);
+  client.push(peer, {
+    ...{ executor: EXECUTOR, gpu: 0, thread: 64, batchId: 1, batcher: 9, token: new Uint8Array(TOKEN_BYTES) },
+    ...{ batchSize: 1, startedAt: instant(1), finishedAt: instant(2), run: micros(1) },
+    items: [{ seq: 1, outputs: new Uint8Array(8), code: 0, text: "" }],
+  });
+  expect(messages.map(({ subject }) => subject)).toEqual([subjects.bulk(INGRESS)]);
+});
+
+test("pulls of one turn to one ingress travel as one message", async () => {
   const { messages, pull } = plane();
   await Promise.all([pull([1]), pull([2]), pull([3])]);
   expect(messages.map(({ subject }) => subject)).toEqual([subjects.bulk(INGRESS), REPLY]);

@@ -32,6 +32,24 @@ test("what a killed process was doing is read by the next one of its slot, and b
   expect(notesLeft(folder, "main-0")).toEqual([]);
 });
 
+test("a later run of the same model is noted with its own time", () => {
+  child(
+    "main-5",
+    `
+    const model = { name: "mlp", number: 7 };
+    let now = 1_700_000_000_000;
+    Date.now = () => now++;
+    for (let run = 0; run < 3; run++) {
+      note.begin(model, "run");
+      if (run < 2) note.end();
+    }
+    process.kill(process.pid, "SIGKILL");`,
+  );
+  const [left] = notesLeft(folder, "main-5");
+  expect(left?.note).toMatchObject({ executor: 42, gpu: 3, model: "mlp", number: 7, doing: "run" });
+  expect(left?.note.startedAt).toBe(1_700_000_000_002_000);
+});
+
 test("a native abort in a load is noted as one", () => {
   child("main-2", "process.abort();");
   expect(notesLeft(folder, "main-2")).toMatchObject([{ note: { number: 1, doing: "load" } }]);

@@ -20,6 +20,11 @@ export interface RunNote {
   readonly startedAt: number;
 }
 
+interface NotedModel {
+  readonly name: string;
+  readonly number: number;
+}
+
 export interface NoteOptions {
   readonly path: string;
   readonly executor: number;
@@ -28,6 +33,11 @@ export interface NoteOptions {
 
 const LENGTH = 512;
 const BLANK = Uint8Array.of(0x20);
+/**
+ * A note begins with its time, in milliseconds and three zeros: the next one of the same model changes nothing else.
+ */
+const TIME_AT = '{"startedAt":'.length;
+const TIME_END = TIME_AT + String(Date.now()).length;
 const SUFFIX = ".run";
 
 /**
@@ -38,6 +48,9 @@ export class NoteWriter {
   readonly #options: NoteOptions;
   readonly #file: number | undefined;
   readonly #buffer = Buffer.alloc(LENGTH, 0x20);
+  /** The last note, whose bytes but the first are still in the file. */
+  #model: NotedModel | undefined;
+  #doing: RunNote["doing"] | undefined;
 
   constructor(options: NoteOptions) {
     this.#options = options;
@@ -50,10 +63,17 @@ export class NoteWriter {
     this.#write(this.#buffer, LENGTH);
   }
 
-  begin(model: { readonly name: string; readonly number: number }, doing: RunNote["doing"]): void {
+  begin(model: NotedModel, doing: RunNote["doing"]): void {
+    const now = Date.now();
+    if (model === this.#model && doing === this.#doing) {
+      this.#buffer.write(String(now), TIME_AT, "latin1");
+      return this.#write(this.#buffer, TIME_END);
+    }
+    this.#model = model;
+    this.#doing = doing;
     const { executor, gpu } = this.#options;
     const { name, number } = model;
-    const note: RunNote = { executor, gpu, model: name, number, doing, startedAt: Date.now() * 1000 };
+    const note: RunNote = { startedAt: now * 1000, executor, gpu, model: name, number, doing };
     this.#buffer.fill(0x20, this.#buffer.write(JSON.stringify(note)));
     this.#write(this.#buffer, LENGTH);
   }
@@ -70,6 +90,7 @@ export class NoteWriter {
     try {
       writeSync(this.#file, bytes, 0, length, 0);
     } catch {
+      this.#model = undefined; // the next note is written whole
       try {
         ftruncateSync(this.#file, 0);
       } catch {

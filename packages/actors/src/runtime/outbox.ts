@@ -13,16 +13,17 @@ const IDLE_TICKS = 32;
 
 /**
  * When a message leaves. `now`: at the end of the turn. `soon`: at the end of the turn too, but within a millisecond of
- * the last flush only together with others. `upkeep`: as `now`, but repeated whether or not there is work, so that it
+ * the last flush only together with others. `at once`: before the call returns, with all that waits, so that it shares
+ * a write with what was sent just before. `upkeep`: as `now`, but repeated whether or not there is work, so that it
  * does not count as work (ActorRuntime).
  */
-export type Urgency = "now" | "soon" | "upkeep";
+export type Urgency = "now" | "soon" | "at once" | "upkeep";
 
 /**
  * Gathers the control messages to a destination in one turn of the event loop into one bus message. It is flushed at
  * the end of the turn: a small NATS message costs 9 µs of CPU alone, a record in a frame a tenth of that. Messages that
- * may wait a millisecond (arrivals, refusals, reports of finished batches) are gathered for that long when there are
- * many: fewer messages help a machine that is short of processors, earlier ones don't.
+ * may wait a millisecond (arrivals, refusals) are gathered for that long when there are many: fewer messages help a
+ * machine that is short of processors, earlier ones don't.
  */
 export class Outbox {
   readonly #bus: Bus;
@@ -54,7 +55,7 @@ export class Outbox {
     }
     if (writer.recordCount === 0) this.#waiting.push({ subject, writer });
     writer.add(type, value);
-    if (writer.byteLength > FRAME_BYTES_MAX) this.flush();
+    if (urgency === "at once" || writer.byteLength > FRAME_BYTES_MAX) this.flush();
     else if (this.#flushing) return;
     else if (urgency === "soon" && this.#clock.now() < after(this.#flushedAt, this.#gatherFor)) this.#tick();
     else {
