@@ -269,6 +269,10 @@ function addRecordNoise(program: Command): void {
       "write down how this machine disturbs what runs on it, for `noise` of a scenario; keeps two cores busy",
     )
     .option("--seconds <n>", "for so long", "60")
+    .option(
+      "--light",
+      "nap instead, so that it can run beside what is served: it then sees standstills and no slow work",
+    )
     .action(async (path: string, options) => (await import("./commands/record-noise.ts")).recordNoise(path, options));
 }
 

@@ -97,10 +97,10 @@ describe("whatever happened before", () => {
     );
   });
 
-  test.fails("not yet in each case at 0.885 of the goodput beside stalls, here after a flood", () => {
+  test.fails("not yet in each case at 0.892 of the goodput beside stalls, here after a flood", () => {
     const disturbance = DISTURBANCES.find(({ name }) => name.includes("a flood"))!;
-    const one = { workload: "eight beside stalls", disturbance, apps: 1, load: 0.8854489323203908 } as const;
-    expect(lostTooMany({ ...one, seed: 728_111 })).toBeLessThanOrEqual(0);
+    const one = { workload: "eight beside stalls", disturbance, apps: 1, load: 0.892 } as const;
+    expect(lostTooMany({ ...one, seed: 137_780 })).toBeLessThanOrEqual(0);
   });
 });
 

@@ -75,7 +75,8 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     ...(jobs !== undefined && { backlog: { jobs, until: scenario.duration as number as Instant } }),
   });
   const workload = createWorkload(scenario);
-  const isOneByOne = listener !== undefined || noise !== undefined || learned !== undefined;
+  const takesTime = network.arrive !== undefined || network.gather !== undefined;
+  const isOneByOne = listener !== undefined || noise !== undefined || learned !== undefined || takesTime;
   if (isOneByOne || !runSlices(workload, judge, cluster)) {
     for (let request = workload.next(); request !== undefined; request = workload.next()) {
       judge.arrived(request);

@@ -1,31 +1,49 @@
 import type { Agreement } from "./agreement.ts";
+import type { Compared } from "./comparison.ts";
 
-/** Both results side by side, with their parameters. */
-export function renderAgreement(agreement: Agreement): string {
-  const { slowdown, inflationUs, live, simulated, differences, reservedUs, measuredUs, lateStarts, sendLagMs } =
-    agreement;
-  const row = (name: string, digits: number, key: keyof Agreement["live"]): string =>
-    [
-      name.padEnd(20),
-      live[key].toFixed(digits).padStart(10),
-      simulated[key].toFixed(digits).padStart(10),
-      `${(100 * differences[key]).toFixed(1)} %`.padStart(10),
-    ].join("");
-  const delays = (all: Readonly<Record<string, number>>): string =>
-    Object.entries(all)
-      .map(([name, us]) => `${name} ${us}`)
-      .join(", ");
+const NAMES: Readonly<Record<Compared["quantity"], string>> = {
+  goodRps: "good requests/s",
+  batchMean: "mean batch",
+  p99Ms: "p99 of answers (ms)",
+  refusedShare: "refused (%)",
+};
+
+/** Both results side by side, what the simulation was given, and in a last line what parts them. */
+export function renderAgreement({ workload, offeredRps, compared, delays, sendLagMs }: Agreement): string {
+  const rows = compared.map((one) => {
+    const numbers = [valueText(one, one.live), valueText(one, one.simulated), apartText(one)];
+    return `  ${NAMES[one.quantity].padEnd(20)}${numbers.map((text) => text.padStart(12)).join("")}`;
+  });
+  const apart = compared.filter(({ agrees }) => !agrees);
+  const parted = apart.map((one) => {
+    const { quantity, live, simulated } = one;
+    return `${NAMES[quantity]} ${valueText(one, live)} live, ${valueText(one, simulated)} simulated`;
+  });
   return [
-    `${agreement.offeredRps.toFixed(0)} r/s offered${slowdown === 1 ? "" : ` in slow motion, ${slowdown} times`}; refused ${JSON.stringify(agreement.refused)}, late ${agreement.late}`,
-    `${"".padEnd(20)}${"live".padStart(10)}${"simulated".padStart(10)}${"apart".padStart(10)}`,
-    row("good requests/s", 1, "goodRps"),
-    row("mean batch", 2, "batchMean"),
-    row("busy share", 3, "busyShare"),
-    `set aside (µs)       ${delays(reservedUs)}`,
-    `passed (µs)          ${delays(measuredUs)}`,
-    `l(8) planned (µs)    ${inflationUs} more than the profile says`,
-    `started late         ${(100 * lateStarts).toFixed(1)} % of batches`,
-    `load generator late  p50 ${sendLagMs.p50} ms, p99 ${sendLagMs.p99} ms`,
+    `${workload}: ${offeredRps.toFixed(0)} r/s offered`,
+    `  ${["live", "simulated", "apart"]
+      .map((text) => text.padStart(12))
+      .join("")
+      .padStart(56)}`,
+    ...rows,
+    `  set aside (µs)      ${listed(delays.reserved)}`,
+    `  passed (µs)         ${listed(delays.measured)}`,
+    `  started late        ${(100 * delays.lateStarts).toFixed(1)} % of batches`,
+    `  load generator      p99 ${sendLagMs.toFixed(1)} ms late`,
+    `${workload}: ${apart.length === 0 ? "live and simulated agree" : `apart in ${parted.join("; ")}`}`,
     "",
   ].join("\n");
 }
+
+function valueText({ quantity }: Compared, value: number): string {
+  if (quantity === "refusedShare") return (100 * value).toFixed(2);
+  return value.toFixed(quantity === "goodRps" ? 0 : 2);
+}
+
+const apartText = ({ quantity, apart }: Compared): string =>
+  `${(100 * apart).toFixed(1)} ${quantity === "refusedShare" ? "points" : "%"}`;
+
+const listed = (all: Readonly<Record<string, number>>): string =>
+  Object.entries(all)
+    .map(([name, us]) => `${name} ${us}`)
+    .join(", ");

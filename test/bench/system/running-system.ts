@@ -13,6 +13,8 @@ export interface StatusEvent {
   readonly seconds: number;
   readonly requests: number;
   readonly inTime: number;
+  /** Refused requests by code. */
+  readonly reasons: Readonly<Record<string, number>>;
   readonly batches: number;
   readonly items: number;
   readonly gpus: readonly {
@@ -68,13 +70,19 @@ export class RunningSystem {
     return system;
   }
 
-  /** The first event of that name, past or to come. */
-  async next(name: string): Promise<Record<string, unknown>> {
-    const known = this.#events.find((event) => event["event"] === name);
-    if (known !== undefined) return known;
+  /** The first event of that name that has the field, past or to come. */
+  async next(name: string, field = "event"): Promise<Record<string, unknown>> {
+    const isIt = (event: Record<string, unknown>): boolean => event["event"] === name && field in event;
+    return this.#events.find(isIt) ?? (await this.#following(isIt));
+  }
+  /** The next status to come. */
+  async nextStatus(): Promise<void> {
+    await this.#following((event) => event["event"] === "status");
+  }
+  async #following(isIt: (event: Record<string, unknown>) => boolean): Promise<Record<string, unknown>> {
     return new Promise((resolve) => {
       const hear = (event: Record<string, unknown>): void => {
-        if (event["event"] !== name) return;
+        if (!isIt(event)) return;
         this.#hearers.delete(hear);
         resolve(event);
       };

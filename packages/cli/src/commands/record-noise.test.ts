@@ -78,6 +78,19 @@ test("this machine's noise can be recorded and read again, and how long each sco
   expect(slow.kind === "recorded" && slow.factors.length).toBe(200);
 });
 
+test("threads that nap leave the machine its cores, and tell nothing of slow work", async () => {
+  const path = join(folder, "light.jsonl");
+  const print = vi.spyOn(process.stdout, "write").mockReturnValue(true);
+  const before = process.cpuUsage();
+  await recordNoise(path, { seconds: "2", light: true });
+  const { user, system } = process.cpuUsage(before);
+  const printed = print.mock.calls.join("");
+  print.mockRestore();
+  expect((user + system) / 2e6).toBeLessThan(1); // two threads that work take up to two
+  expect(printed).not.toContain("work takes");
+  expect((await readNoise(path)).slow).toMatchObject({ factors: [1] });
+});
+
 test("a standstill of both threads is the machine's, and what one alone saw beyond it is its own", () => {
   const scheduler = [stall(1_000, 2_000), stall(10_000, 5_000), stall(40_000, 600)];
   const accelerator = [stall(1_100, 1_900), stall(12_000, 1_000), stall(14_000, 500), stall(40_400, 2_000)];

@@ -4,12 +4,13 @@ import { renderTable } from "@tutti/admin";
 import { type NoiseRecording, noiseLines, whole } from "@tutti/sim-report/scenarios";
 import { STALL_SCOPES } from "@tutti/simulator";
 import { seconds as secondsOf } from "@tutti/units";
-import type { FromWatcher, WatchTask } from "../noise/noise-worker.ts";
+import type { FromWatcher, WatchTask, WatcherData } from "../noise/noise-worker.ts";
 import { EVERY, type WatchedNoise, scopedStalls } from "../noise/watched-noise.ts";
 import { checkOutput, writeOutput } from "../present/output-file.ts";
 
 export interface RecordNoiseOptions {
   readonly seconds: string;
+  readonly light?: boolean;
 }
 
 /** Time for the threads to hear when they begin, in ms. */
@@ -17,26 +18,31 @@ const HEARD_WITHIN = 50;
 
 /**
  * `tutti record-noise <file>`: records how this machine disturbs running work, for `noise: { file }` of a scenario. Two
- * threads watch, one as a scheduler's process and one as an accelerator's, and keep a core busy each.
+ * threads watch, one as a scheduler's process and one as an accelerator's, and keep a core busy each, or nap
+ * (`--light`).
  */
 export async function recordNoise(path: string, options: RecordNoiseOptions): Promise<void> {
   const seconds = whole("--seconds", options.seconds, { min: 1, max: 3_600 });
+  const isLight = options.light === true;
   checkOutput(path);
   // On one core two threads would only see each other.
-  const [accelerator, scheduler] = await watch(availableParallelism() > 1 ? 2 : 1, seconds);
+  const [accelerator, scheduler] = await watch(availableParallelism() > 1 ? 2 : 1, { seconds, isLight });
   const recording: NoiseRecording = {
     length: secondsOf(seconds),
     every: EVERY,
     stalls: scopedStalls((scheduler ?? accelerator!).stalls, accelerator!.stalls),
-    factors: accelerator!.factors,
+    factors: isLight ? [1] : accelerator!.factors, // naps don't tell
   };
   writeOutput(path, `${noiseLines(recording).join("\n")}\n`);
-  process.stdout.write(textOf(recording));
+  process.stdout.write(textOf(recording, isLight));
 }
 
 /** @returns what each of the threads saw in the same time */
-async function watch(threads: number, seconds: number): Promise<WatchedNoise[]> {
-  const watchers = Array.from({ length: threads }, () => new Watcher());
+async function watch(
+  threads: number,
+  { seconds, isLight }: { readonly seconds: number; readonly isLight: boolean },
+): Promise<WatchedNoise[]> {
+  const watchers = Array.from({ length: threads }, () => new Watcher({ isLight }));
   try {
     await Promise.all(watchers.map((watcher) => watcher.ready));
     const beginMs = Number(process.hrtime.bigint()) / 1e6 + HEARD_WITHIN;
@@ -48,9 +54,10 @@ async function watch(threads: number, seconds: number): Promise<WatchedNoise[]> 
 
 class Watcher {
   readonly ready: Promise<void>;
-  readonly #worker = new Worker(new URL("../noise/noise-worker.ts", import.meta.url), { name: "noise" });
+  readonly #worker: Worker;
 
-  constructor() {
+  constructor(workerData: WatcherData) {
+    this.#worker = new Worker(new URL("../noise/noise-worker.ts", import.meta.url), { name: "noise", workerData });
     this.ready = this.#next().then(() => undefined);
   }
 
@@ -75,7 +82,7 @@ class Watcher {
 }
 
 /** How often and for how long each scope stands still. */
-function textOf({ length, stalls, factors }: NoiseRecording): string {
+function textOf({ length, stalls, factors }: NoiseRecording, isLight: boolean): string {
   const rows = STALL_SCOPES.map((scope) => {
     const lengths = stalls.filter((stall) => stall.scope === scope).map((stall) => stall.length);
     const ms = (share: number): string =>
@@ -90,6 +97,7 @@ function textOf({ length, stalls, factors }: NoiseRecording): string {
     ];
   });
   const table = renderTable(["stands still", "a second", "median", "p99", "of the time"], rows);
+  if (isLight) return `${table}\n`;
   return `${table}\nwork takes up to ${quantile(factors, 0.99).toFixed(2)} times as long (p99)\n`;
 }
 

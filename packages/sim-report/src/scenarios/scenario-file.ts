@@ -81,7 +81,9 @@ interface ScenarioDocument {
   readonly load?: number;
   readonly arrivals?: ArrivalsEntry;
   readonly popularity?: Popularity;
-  readonly network?: Readonly<Record<"dArriveUs" | "dCtrlUs" | "dDataUs" | "dRespUs" | "jitter", number | undefined>>;
+  readonly network?: Readonly<
+    Record<"dArriveUs" | "gatherUs" | "dCtrlUs" | "dDataUs" | "dRespUs" | "jitter", number | undefined>
+  >;
   readonly models: ZooEntry | readonly (ModelEntry | ZooEntry)[];
   readonly pipelines?: readonly PipelineEntry[];
   readonly phases?: readonly PhaseEntry[] | { readonly file: string };
@@ -334,6 +336,7 @@ function networkOf({ network }: ScenarioDocument): Scenario["network"] {
   const delay = (us: number | undefined): Micros => micros(Math.ceil(us ?? 0));
   return {
     ...(network?.dArriveUs !== undefined && { arrive: delay(network.dArriveUs) }),
+    ...(network?.gatherUs !== undefined && { gather: delay(network.gatherUs) }),
     ctrl: delay(network?.dCtrlUs),
     data: delay(network?.dDataUs),
     respond: delay(network?.dRespUs),

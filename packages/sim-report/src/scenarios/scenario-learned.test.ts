@@ -35,3 +35,11 @@ test("standstills at given moments and cold code are noise", async () => {
   const overlapping = "noise: { once: [{ atS: 1, ms: 2000 }, { atS: 2, ms: 1 }] }";
   await expect(scenarioOf(overlapping)).rejects.toThrow(/before the one before has ended/);
 });
+
+test("what a recorded run of a live system needs can be said: arrivals that are gathered, and runs that go on", async () => {
+  const lines = "network: { dArriveUs: 50, gatherUs: 1000 }\nnoise: { once: [{ atS: 5, ms: 1 }], runsGoOn: true }";
+  const { network, noise } = await scenarioOf(lines);
+  expect(network).toMatchObject({ arrive: 50, gather: 1_000 });
+  expect(noise).toMatchObject({ runsGoOn: true });
+  await expect(scenarioOf("noise: { runsGoOn: 1 }")).rejects.toThrow(/runsGoOn/);
+});

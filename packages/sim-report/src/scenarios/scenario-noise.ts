@@ -10,6 +10,7 @@ export interface NoiseEntry {
   readonly file?: string;
   /** Default: as recorded; machine for drawn standstills. */
   readonly scope?: StallScope;
+  readonly runsGoOn?: boolean;
   readonly stalls?: { readonly everyMs: number; readonly medianMs: number; readonly p99Ms: number };
   readonly slow?: { readonly share: number; readonly factor: number };
   readonly once?: readonly { readonly atS: number; readonly ms: number }[];
@@ -22,7 +23,7 @@ export async function noiseOf(
   problems: Problem[],
 ): Promise<Pick<Scenario, "noise">> {
   if (entry === undefined) return {};
-  const { file, scope, stalls, slow, once = [], cold } = entry;
+  const { file, scope, runsGoOn, stalls, slow, once = [], cold } = entry;
   if (file !== undefined && (stalls !== undefined || slow !== undefined))
     problems.push({ path: ["noise", "file"], text: "give either a recording, or stalls and slow" });
   if (stalls !== undefined && stalls.p99Ms < stalls.medianMs)
@@ -49,6 +50,7 @@ export async function noiseOf(
       stalls: [...base.stalls, { kind: "given" as const, scope: scope ?? "machine", stalls: given }],
     }),
     ...(slow !== undefined && { slow: { kind: "drawn" as const, ...slow } }),
+    ...(runsGoOn !== undefined && { runsGoOn }),
     ...(cold !== undefined && { cold: { factor: cold.factor, until: seconds(cold.forS) } }),
   };
   return { noise };

@@ -1,10 +1,12 @@
-import { type Micros, micros, millis, seconds } from "@tutti/units";
+import type { Cluster, DispatchedBatch } from "@tutti/scheduling";
+import { type Instant, type Micros, micros, millis, seconds } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { decisionLines } from "../results/decision-log.ts";
 import { simulate } from "../run.ts";
-import type { Noise } from "../scenario/noise.ts";
+import { type Noise, NoiseSource } from "../scenario/noise.ts";
 import type { Scenario } from "../scenario/scenario.ts";
+import { LearnedPlans } from "./learned-plans.ts";
 import { RESNET50, model, smallScenario } from "../testing/small-scenario.ts";
 
 const LEARNED = { given: 1 };
@@ -69,4 +71,27 @@ test("delays that vary are planned with as they were measured, which is less tha
   const changes = { network, policy: "latest", rate: 1_000, duration: seconds(5), warmup: seconds(2) };
   const p50 = (scenario: Scenario): number => simulate(scenario).models[0]!.p50Ms!;
   expect(p50(live({ ...changes, learned: LEARNED }))).not.toBe(p50(live(changes)));
+});
+
+test("the guard is what alarms are late by, at most half a millisecond (LEARN-4)", () => {
+  const guards = (length: number): number[] => {
+    const options = { models: [model("resnet50", 1)], gpus: 1, network: live().network, seed: 1 };
+    const each = { kind: "recorded", scope: "scheduler", length: millis(10) } as const;
+    const noise = new NoiseSource(
+      { stalls: [{ ...each, stalls: [{ at: millis(5), length: micros(length) }] }] },
+      options,
+    );
+    const plans = new LearnedPlans(options, 1, noise);
+    for (let ms = 0; ms < 5_000; ms++) {
+      const startAt = (1_000 * ms + ((37 * ms) % 1_000)) as Instant;
+      plans.startDelay({ startAt, grant: { gpu: 0, sentAt: startAt }, requests: [] } as unknown as DispatchedBatch);
+    }
+    const told: number[] = [];
+    const change = (_: number, event: { readonly guard?: number }): void => void told.push(event.guard!);
+    plans.look({ runBefore: () => seconds(5), change } as unknown as Cluster);
+    return told;
+  };
+  expect(guards(200)[0]! / 200).toBeGreaterThan(0.9);
+  expect(guards(200)[0]! / 200).toBeLessThan(1.05);
+  expect(guards(2_000)).toEqual([500]);
 });

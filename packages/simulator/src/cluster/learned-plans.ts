@@ -7,9 +7,11 @@
  *   LEARN-2. All accelerators are one executor's: its first runs are not reported.
  *   LEARN-3. A batch could start after the network's delays, within their jitter, and later where its accelerator
  *            stands still; plans know of that only what was measured.
+ *   LEARN-4. The guard is what alarms are late by while the scheduler stands still. They are looked at when batches
+ *            start, which are moments like any other.
  */
 import { LiveProfiles, PullCost, reserve } from "@tutti/actors/measured";
-import { LatencyTable, WarmRuns } from "@tutti/profile";
+import { LatencyTable, SlidingHistogram, WarmRuns } from "@tutti/profile";
 import type { ModelSpec, ModelStatus } from "@tutti/protocol";
 import type { Cluster, DispatchedBatch } from "@tutti/scheduling";
 import { type Instant, type Micros, Prng, millis, modelNumberOf, seconds } from "@tutti/units";
@@ -23,6 +25,8 @@ const LOOK_EVERY = millis(250);
 const PROFILES_EVERY = 4;
 /** Production's settings of the profiler (packages/host). */
 const PROFILER = { window: seconds(30), overhead: millis(1) };
+/** Production's guard: a quantile of its alarms' lateness, and its bound in the first minute (packages/node). */
+const GUARD = { quantile: 0.999, window: seconds(10), most: 500 };
 const TYPE = "simulated";
 const SALT = 0x6c65_6172;
 
@@ -44,6 +48,7 @@ export class LearnedPlans {
   readonly #prng: Prng;
   readonly #noise: NoiseSource | undefined;
   readonly #warmRuns = new WarmRuns();
+  readonly #lateness = new SlidingHistogram(GUARD.window);
   readonly #delays = new Map<DispatchedBatch, Micros>();
   /** Runs since the last look at the profiles. */
   #reports: { readonly model: number; readonly batchSize: number; readonly run: Micros }[] = [];
@@ -78,6 +83,9 @@ export class LearnedPlans {
   startDelay(batch: DispatchedBatch): Micros {
     const { ctrl, data, jitter } = this.#network;
     const drawn = (delay: number): number => delay * (1 + jitter * (2 * this.#prng.nextFloat() - 1));
+    const { startAt } = batch;
+    const heardAt = this.#noise?.heardAt(startAt) ?? startAt;
+    this.#lateness.note(batch.grant.sentAt, heardAt - startAt);
     const alone = Math.ceil(drawn(ctrl) + drawn(data) * batch.requests.length - 1e-9) as Micros;
     const delay = this.#noise?.delay(batch.grant.gpu, batch.grant.sentAt, alone) ?? alone;
     this.#delays.set(batch, delay);
@@ -98,11 +106,19 @@ export class LearnedPlans {
     const at = cluster.runBefore(this.nextAt);
     this.nextAt = (this.nextAt + LOOK_EVERY) as Instant;
     if (++this.#looks % PROFILES_EVERY === 0) this.#lookAtProfiles(cluster, at);
+    const late = this.#lateness.quantile(at, GUARD.quantile);
+    const guard = Math.min(GUARD.most, late) as Micros;
     for (const [i, { pullCost, slo }] of this.#learners.entries()) {
       const ctrl = reserve(pullCost.ctrl(at), slo);
       const perItem = Math.round(pullCost.perItem()) as Micros;
-      const { guard } = cluster.models[i]!;
-      cluster.change(i, { kind: "delays-changed", at, ctrl, perItem, respond: this.#respond, guard });
+      cluster.change(i, {
+        kind: "delays-changed",
+        at,
+        ctrl,
+        perItem,
+        respond: this.#respond,
+        guard: reserve(guard, slo),
+      });
     }
   }
 

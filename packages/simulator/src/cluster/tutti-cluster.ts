@@ -15,7 +15,7 @@ import {
   type Request,
   asItCame,
 } from "@tutti/scheduling";
-import { type Instant, type Micros, NEVER, micros, modelNumberOf, threadId } from "@tutti/units";
+import { type Instant, type Micros, NEVER, assert, modelNumberOf, threadId } from "@tutti/units";
 import { ArrivedRequest, EarlierRequest } from "../scenario/arrived-request.ts";
 import { hasCosts } from "../scenario/costs.ts";
 import { JOB_TUNING, JobBacklog } from "../scenario/job-backlog.ts";
@@ -26,6 +26,7 @@ import { plannedDelays } from "../scenario/network-delays.ts";
 import { LearnedPlans } from "./learned-plans.ts";
 import { type Noise, NoiseSource, underNoise } from "../scenario/noise.ts";
 import type { ScenarioModel } from "../scenario/scenario.ts";
+import { WayIn } from "../scenario/way-in.ts";
 import type {
   ElasticCluster,
   SimBatch,
@@ -54,7 +55,7 @@ export type Tuning = Partial<
 export class TuttiCluster implements ElasticCluster, SlicedCluster {
   readonly #cluster: Cluster;
   readonly #listener: SimListener;
-  readonly #arrive: Micros;
+  readonly #way: WayIn;
   readonly #respond: Micros;
   readonly #knowsSteps: boolean;
   /**
@@ -79,7 +80,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     const typed = types && typedModels(options, types);
     const models = typed?.models ?? alike;
     this.#listener = listener;
-    this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
+    this.#way = new WayIn(network);
     this.#respond = delays.respond;
     this.#knowsSteps = typeof tuning === "function" || tuning.steps !== "first";
     this.#gpus = gpus;
@@ -128,8 +129,9 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
 
   arrive(request: SimRequest): void {
     const seen = this.#seen(request);
-    this.#learn(seen.arrivedAt);
-    this.#cluster.arrive(request.model, seen);
+    const at = this.#way.heardAt(request.arrivedAt);
+    this.#learn(at);
+    this.#cluster.arrive(request.model, seen, at);
   }
   /** Takes the looks at what was learned until that moment. */
   #learn(until: Instant): void {
@@ -137,22 +139,23 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     if (learned !== undefined) while (learned.nextAt <= until) learned.look(this.#cluster);
   }
   runSlice({ requests, ends, until }: SimSlice): void {
-    const isPlain = this.#respond === 0 && this.#arrive === 0 && this.#isPlain;
+    assert(this.#way.isShort, "slices are for requests that are known when they come");
+    const isPlain = this.#respond === 0 && this.#isPlain;
     const seen = isPlain ? requests : requests.slice(0, ends.at(-1)).map((request) => this.#seen(request));
-    this.#cluster.runSlice({ requests: seen, ends, until: (until + this.#arrive) as Instant });
+    this.#cluster.runSlice({ requests: seen, ends, until });
   }
   /** A request as the cores see it. */
   #seen(request: SimRequest): Request {
     const { steps } = request;
-    const isPlain = this.#respond === 0 && this.#arrive === 0 && request instanceof ArrivedRequest;
+    const isPlain = this.#respond === 0 && request instanceof ArrivedRequest;
     if (isPlain && (steps === undefined || this.#knowsSteps)) return request;
     this.#isPlain = false;
-    return new EarlierRequest(request, this.#arrive, this.#respond, this.#knowsSteps ? steps : undefined);
+    return new EarlierRequest(request, this.#respond, this.#knowsSteps ? steps : undefined);
   }
   withdraw(request: SimRequest, at: Instant): boolean {
     this.#learn(at);
     // The cores know it by its number and its deadline.
-    return this.#cluster.withdraw(request.model, new EarlierRequest(request, this.#arrive, this.#respond), at);
+    return this.#cluster.withdraw(request.model, new EarlierRequest(request, this.#respond), at);
   }
   runUntilIdle(): void {
     if (this.#learned === undefined) return void this.#cluster.runUntilIdle();

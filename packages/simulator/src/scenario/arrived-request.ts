@@ -87,21 +87,23 @@ export class ParticularRequest extends ArrivedRequest {
   }
 }
 
-/** A request as the cores see it where requests and answers travel: it arrives later, and its deadline is earlier. */
+/** A request as the cores see it where answers travel: its deadline is earlier. */
 export class EarlierRequest implements Request {
   readonly origin: SimRequest;
-  readonly arrivedAt: Instant;
   readonly deadline: Instant;
   readonly steps: readonly CostStep[] | undefined;
 
   /** @param steps - those of the request that the cores may know; their deadlines move as its own does */
-  constructor(origin: SimRequest, arrive: Micros, respond: Micros, steps?: readonly CostStep[]) {
+  constructor(origin: SimRequest, respond: Micros, steps?: readonly CostStep[]) {
     this.origin = origin;
     this.steps = steps?.map(({ deadline, cost }) => ({ deadline: (deadline - respond) as Instant, cost }));
-    this.arrivedAt = (origin.arrivedAt + arrive) as Instant;
     this.deadline = (origin.deadline - respond) as Instant;
   }
 
+  /** At its ingress, as in production: its thread hears of it later. */
+  get arrivedAt(): Instant {
+    return this.origin.arrivedAt;
+  }
   get ingress(): ActorKey {
     return 1 as ActorKey;
   }

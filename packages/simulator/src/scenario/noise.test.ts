@@ -42,6 +42,21 @@ test("a scheduler that stands still hears what comes at the end, and no run take
   expect(source.runTime(0, at(0), seconds(2))).toBe(2_000_000);
 });
 
+test("where runs go on, one that ends within a standstill ends with it, and no other takes longer", () => {
+  for (const scope of ["machine", "accelerator"] as const) {
+    const source = new NoiseSource({ ...recorded(scope), runsGoOn: true }, { seed: 1, gpus: 2 });
+    const stops = new NoiseSource(recorded(scope), { seed: 1, gpus: 2 });
+    const first = firstStall(stops) + 1_000; // the run that begins there ends in it
+    expect(source.runTime(0, at(first - 5_000), millis(20))).toBe(20_000);
+    const times = [0, 1].map((gpu) => source.runTime(gpu, at(first - 5_000), millis(8)));
+    expect(times[0]).toBeGreaterThan(12_000);
+    expect(times[0]).toBeLessThanOrEqual(15_000);
+    expect(times[1]).toBe(times[0]); // one process has them all
+    // Beginning a batch is its process's work.
+    expect(source.delay(0, at(first - 500), millis(2))).toBeGreaterThan(10_000);
+  }
+});
+
 test("standstills depend on the seed alone: whatever was asked before, and however many accelerators there are (NO1)", () => {
   const stalls = STALL_SCOPES.map((scope) => {
     return { kind: "drawn", scope, every: millis(20), median: millis(1), p99: millis(6) } as const;

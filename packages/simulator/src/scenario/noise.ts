@@ -12,6 +12,11 @@ export interface Noise {
   readonly stalls: readonly StallProcess[];
   /** Default: every run takes as long as planned. */
   readonly slow?: SlowRuns | undefined;
+  /**
+   * Whether runs go on while their accelerator's process stands still, as on a GPU or an emulated accelerator: only
+   * their ends are late. One process has all accelerators, which then stand together. Default: they wait.
+   */
+  readonly runsGoOn?: boolean | undefined;
   /** Code that is cold at the beginning: for so long runs take `factor` times as long. Default: none is. */
   readonly cold?: { readonly factor: number; readonly until: Micros } | undefined;
 }
@@ -120,12 +125,13 @@ export class NoiseSource {
   readonly #deaf: readonly StallTrack[];
   readonly #byGpu: readonly (readonly StallTrack[])[];
   readonly #slow: SlowRuns | undefined;
+  readonly #runsGoOn: boolean;
   readonly #cold: NonNullable<Noise["cold"]>;
   readonly #offsets: readonly number[];
   readonly #prngs: readonly Prng[];
 
   constructor(
-    { stalls, slow, cold = { factor: 1, until: 0 as Micros } }: Noise,
+    { stalls, slow, runsGoOn = false, cold = { factor: 1, until: 0 as Micros } }: Noise,
     { seed, gpus }: { readonly seed: number; readonly gpus: number },
   ) {
     const root = new Prng(new Prng(seed).nextUint32() ^ SALT);
@@ -134,7 +140,9 @@ export class NoiseSource {
     const machine = tracks("machine", root);
     this.#deaf = [...machine, ...tracks("scheduler", root)];
     this.#prngs = Array.from({ length: gpus }, () => root.fork());
-    this.#byGpu = this.#prngs.map((prng) => [...machine, ...tracks("accelerator", prng)]);
+    const own = this.#prngs.map((prng) => [...machine, ...tracks("accelerator", prng)]);
+    this.#byGpu = runsGoOn ? own.map(() => own[0]!) : own;
+    this.#runsGoOn = runsGoOn;
     this.#slow = slow;
     this.#cold = cold;
     const length = slow?.kind === "recorded" ? slow.every * slow.factors.length : 1;
@@ -164,7 +172,9 @@ export class NoiseSource {
     const slow = this.#slow;
     const place = { offset: this.#offsets[gpu]!, begin, work: alone };
     const work = slow === undefined ? alone : slowed(slow, this.#prngs[gpu]!, place);
-    return (endOf(this.#byGpu[gpu]!, begin, work) - begin) as Micros;
+    const tracks = this.#byGpu[gpu]!;
+    const end = this.#runsGoOn ? endOf(tracks, begin + work, 1) - 1 : endOf(tracks, begin, work);
+    return (end - begin) as Micros;
   }
 
   /**

@@ -188,6 +188,8 @@ export interface Network {
    * Baselines receive requests at once.
    */
   readonly arrive?: Micros;
+  /** Requests leave their ingress together, at most once in this time. Default: each leaves when it comes. */
+  readonly gather?: Micros;
   readonly ctrl: Micros;
   /** Delay per item of a batch. */
   readonly data: Micros;
