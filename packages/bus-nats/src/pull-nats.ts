@@ -220,7 +220,7 @@ export class NatsDataClient implements DataClient {
       this.figures.dropped++;
       this.#options.onFault?.(`the results of batch ${results.batchId} could not be sent and are dropped`);
     }
-    this.#outbox.flush(); // a run ends once in a turn: nothing would share their message
+    this.#outbox.flush(); // answers don't wait for others that may come in the same turn
   }
 
   onBatch(listener: Parameters<NonNullable<DataClient["onBatch"]>>[0]): void {

@@ -266,7 +266,7 @@ function addRecordNoise(program: Command): void {
   program
     .command("record-noise <file.jsonl>")
     .description(
-      "write down how this machine disturbs what runs on it, for `noise` of a scenario; keeps two cores busy",
+      "write down how this machine disturbs what runs on it, for `noise` of a scenario; keeps two cores busy without --light",
     )
     .option("--seconds <n>", "for so long", "60")
     .option(

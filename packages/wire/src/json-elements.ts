@@ -92,25 +92,26 @@ function shortestByText(value: number): number {
 
 /** Length of the longest double, with a comma. */
 const FLOAT_LENGTH_MAX = 26;
-const [OPEN_LIST, CLOSE_LIST, COMMA, MINUS, POINT, ZERO] = [0x5b, 0x5d, 0x2c, 0x2d, 0x2e, 0x30];
+const [COMMA, MINUS, POINT, ZERO] = [0x2c, 0x2d, 0x2e, 0x30];
 const decoder = new TextDecoder();
-/** Room for a text that is being written: an answer of some hundred numbers needs no memory of its own. */
-const KEPT = new Uint8Array(16_384);
+/** Room for a piece of the text that is being written. */
+const KEPT = new Uint8Array(32_768);
 
 /** Text of the elements as one JSON list: that of `jsonFromBytes`, found digit by digit for FP32. */
 export function jsonTextOf(type: DataType, data: Uint8Array): string {
   if (type !== "FP32") return JSON.stringify(jsonFromBytes(type, data));
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
-  const lengthMax = 2 + FLOAT_LENGTH_MAX * (data.byteLength / 4);
-  const text = lengthMax <= KEPT.byteLength ? KEPT : new Uint8Array(lengthMax);
-  text[0] = OPEN_LIST;
-  let end = 1;
+  let pieces = "[";
+  let end = 0;
   for (let at = 0; at < data.byteLength; at += 4) {
-    if (at > 0) text[end++] = COMMA;
-    end = putFloat(text, end, view.getFloat32(at, true));
+    if (end + FLOAT_LENGTH_MAX > KEPT.byteLength) {
+      pieces += decoder.decode(KEPT.subarray(0, end));
+      end = 0;
+    }
+    if (at > 0) KEPT[end++] = COMMA;
+    end = putFloat(KEPT, end, view.getFloat32(at, true));
   }
-  text[end++] = CLOSE_LIST;
-  return decoder.decode(text.subarray(0, end));
+  return `${pieces}${decoder.decode(KEPT.subarray(0, end))}]`;
 }
 
 /** As `shortest`, but writes the digits of its whole number. @returns the end of the text */

@@ -52,15 +52,22 @@ export async function serve(folder: string, workload: Workload, { seconds, warmu
   writeFileSync(profiles!, JSON.stringify({ models })); // JSON is YAML, too
   const ports = ["http", "grpc", "metrics"].flatMap((name) => [`--${name}-port`, "0"]);
   const system = await RunningSystem.start(["--emulate", profiles!, "--gpus", `${gpus}`, "--warmup", warmup, ...ports]);
+  const commands: Command[] = [];
+  const started = (args: readonly string[]): Command => {
+    const command = new Command(args);
+    commands.push(command);
+    return command;
+  };
+  let reading: NodeJS.Timeout | undefined;
   try {
     const { metrics } = await system.next("child-ready", "metrics");
-    const recorder = new Command(["record", "--nats", system.url, "--out", trace!, "--json"]);
+    const recorder = started(["record", "--nats", system.url, "--out", trace!, "--json"]);
     await recorder.says("recording to");
     const p99s: Promise<number>[] = [];
     const { outcomes, during } = await system.watch(async () => {
-      const reading = setInterval(() => p99s.push(readP99(String(metrics))), 1_000);
-      const watcher = new Command(["record-noise", noise!, "--light", "--seconds", `${WARMUP_S + seconds}`]);
-      const load = new Command([
+      reading = setInterval(() => p99s.push(readP99(String(metrics)).catch(() => NaN)), 1_000);
+      const watcher = started(["record-noise", noise!, "--light", "--seconds", `${WARMUP_S + seconds}`]);
+      const load = started([
         ...["bench", "--nats", system.url, "--mix", models.map(({ name }) => name).join(","), "--arrivals", arrivals],
         ...["--rate", `${rate}`, "--seconds", `${seconds}`, "--warmup", `${WARMUP_S}`, "--json"],
       ]);
@@ -80,6 +87,8 @@ export async function serve(folder: string, workload: Workload, { seconds, warmu
       ...{ trace: entries, noise: noise!, sendLagMs: outcomes.trials[0]!.client.sendLagMs.p99 ?? NaN },
     };
   } finally {
+    clearInterval(reading);
+    for (const command of commands) command.interrupt();
     await system.stop();
   }
 }

@@ -22,7 +22,7 @@ const { workloads, seconds, warmup, json } = readArguments(USAGE, {
 });
 const chosen = workloads.split(",").map((name) => WORKLOADS.find((workload) => workload.name === name));
 for (const workload of chosen) {
-  if (workload === undefined || !(Number(seconds) > LOOKS_BACK_S)) {
+  if (workload === undefined || !(Number.isInteger(Number(seconds)) && Number(seconds) > LOOKS_BACK_S)) {
     process.stderr.write(USAGE);
     process.exit(2);
   }

@@ -31,7 +31,7 @@ export class Outbox {
   readonly #sender: ActorKey;
   readonly #gatherFor: Micros;
   readonly #writers = new Map<string, FrameWriter>();
-  readonly #waiting: { subject: string; writer: FrameWriter }[] = [];
+  #waiting: { subject: string; writer: FrameWriter }[] = [];
   #flushing = false;
   #flushedAt: Instant = ALWAYS;
   #ticking: Stop | undefined;
@@ -72,11 +72,11 @@ export class Outbox {
   flush(): void {
     if (this.#waiting.length === 0) return;
     this.#flushedAt = this.#clock.now();
-    for (let i = 0; i < this.#waiting.length; i++) {
-      const { subject, writer } = this.#waiting[i]!;
+    // What is added meanwhile, by whom a bus delivers to at once, waits for the next flush, or is flushed within it.
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const { subject, writer } of waiting)
       if (writer.recordCount > 0 && !this.#bus.publish(subject, writer.take())) this.lost++;
-    }
-    this.#waiting.length = 0;
   }
 
   close(): void {

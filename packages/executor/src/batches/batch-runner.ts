@@ -269,7 +269,7 @@ export class BatchRunner {
       finishedAt: ran.finishedAt,
       run: ran.took,
     };
-    // The results leave now, and wake the batcher's process where it is the ingress' too.
+    // Over a link the results leave at the end of this turn, and the report with them: one write, one wake.
     this.#options.runtime.send(run.batcher, BatchFinished, finished, "at once");
     const tells = run.rows > 0 && ran.took > 0 && this.#warmRuns.count(modelNumberOf(batch.thread), ran.finishedAt);
     if (tells && this.#observed.length < OBSERVED_MAX) this.#observed.push(finished);

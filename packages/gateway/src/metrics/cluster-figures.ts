@@ -70,8 +70,12 @@ export class ClusterFigures {
     this.#actors.set(stats.key, { stats, heardAt: now });
     // Leave out totals from before this process began to listen: they begin at zero, as Prometheus expects of a new
     // process. An actor that began with it has counted next to nothing by then.
-    const countedBefore = (stats.countedFor ?? Infinity) - between(this.#openedAt, now);
-    if (before !== undefined || countedBefore <= BEGAN_TOGETHER) this.#add(stats, before);
+    const listened = between(this.#openedAt, now);
+    const isOlder =
+      stats.countedFor === undefined // by a release before this field
+        ? listened < BEGAN_TOGETHER
+        : stats.countedFor - listened > BEGAN_TOGETHER;
+    if (before !== undefined || !isOlder) this.#add(stats, before);
     return true;
   }
 

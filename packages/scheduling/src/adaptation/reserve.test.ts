@@ -115,6 +115,18 @@ test("what slow runs needed shrinks with the runs when they are fast again (RES-
   expect(reserve.us).toBeLessThan(1_500 + 2 * STEP);
 });
 
+test("a plan that changes bit by bit counts as one that jumps, and one that wavers as none (RES-4)", () => {
+  const reserve = new Reserve();
+  run(reserve, 1_000, 0, (i) => (i % 10 === 0 ? 4_500 : 0));
+  for (let i = 0; i < 200; i++) reserve.plansChanged(i % 2 === 0 ? 10_000 : 10_300, i % 2 === 0 ? 10_300 : 10_000, SLO);
+  reserve.choose(instant(2_000_001), SLO, plenty);
+  expect(reserve.us).toBeGreaterThan(4_500 - STEP);
+  for (let length = 30_000; length > 10_000; length *= 0.982) reserve.plansChanged(length, length * 0.982, SLO);
+  reserve.choose(instant(3_000_001), SLO, plenty);
+  expect(reserve.us).toBeGreaterThan(1_500 - 3 * STEP);
+  expect(reserve.us).toBeLessThan(1_500 + 3 * STEP);
+});
+
 test("the reserve is between 0 and a quarter of the SLO, whatever ends when (RES-1)", () => {
   const batch = fc.record({
     size: fc.integer({ min: 1, max: 64 }),

@@ -28,6 +28,9 @@ const MOST = 1 / 4;
 /** Steps of the reserve up to its bound. */
 const STEPS = 64;
 
+/** Part by which plans change before needs are adapted to it: in single steps it would be rounded away. */
+const DRIFT = 0.05;
+
 /** How often the reserve is chosen anew, µs. */
 const CHOOSE_EVERY = 20_000;
 
@@ -48,6 +51,8 @@ export class Reserve {
   late = 0;
   /** Weight of requests by what they needed, in steps. */
   readonly #needs = new Float64Array(STEPS + 1);
+  /** How much longer plans are than when the needs were last adapted to them. */
+  #drift = 1;
   #weight = 0;
   /** The part of it that needed more than the bound. */
   #unmended = 0;
@@ -75,15 +80,18 @@ export class Reserve {
     }
   }
 
-  /** Plans take runs for so long from now on, µs, instead of so long (RES-4). */
+  /** Plans take runs of one size for so long from now on, µs, instead of so long (RES-4). */
   plansChanged(was: number, is: number, slo: Micros): void {
-    if (is === was) return;
+    this.#drift *= is / was;
+    const times = this.#drift;
+    if (times > 1 - DRIFT && times < 1 + DRIFT) return;
+    this.#drift = 1;
     this.#chooseDue = -Infinity;
     const needs = this.#needs.slice();
-    const longer = Math.round((is - was) / ((MOST * slo) / STEPS));
+    const longer = Math.round((is - is / times) / ((MOST * slo) / STEPS));
     this.#needs.fill(0);
     needs.forEach((weight, step) => {
-      const then = is > was ? step - longer : Math.round((step * is) / was);
+      const then = times > 1 ? step - longer : Math.round(step * times);
       this.#needs[Math.max(0, then)]! += weight;
     });
   }
