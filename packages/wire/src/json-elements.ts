@@ -91,7 +91,7 @@ function shortestByText(value: number): number {
 }
 
 /** Length of the longest double, with a comma. */
-const FLOAT_LENGTH_MAX = 26;
+const FLOAT_LENGTH = 26;
 const [COMMA, MINUS, POINT, ZERO] = [0x2c, 0x2d, 0x2e, 0x30];
 const decoder = new TextDecoder();
 /** Room for a piece of the text that is being written. */
@@ -104,7 +104,7 @@ export function jsonTextOf(type: DataType, data: Uint8Array): string {
   let pieces = "[";
   let end = 0;
   for (let at = 0; at < data.byteLength; at += 4) {
-    if (end + FLOAT_LENGTH_MAX > KEPT.byteLength) {
+    if (end + FLOAT_LENGTH > KEPT.byteLength) {
       pieces += decoder.decode(KEPT.subarray(0, end));
       end = 0;
     }

@@ -72,7 +72,7 @@ export class Outbox {
   flush(): void {
     if (this.#waiting.length === 0) return;
     this.#flushedAt = this.#clock.now();
-    // What is added meanwhile, by whom a bus delivers to at once, waits for the next flush, or is flushed within it.
+    // A bus may deliver at once to somebody who adds messages: those wait for the next flush, or for one within this.
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const { subject, writer } of waiting)
