@@ -6,7 +6,7 @@ import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { Outbox } from "./outbox.ts";
 
-function scene() {
+function scene(onFrame?: () => void) {
   const clock = new VirtualClock();
   const network = new InMemoryNetwork({ deliver: (run) => run(), later: (run) => run() });
   const frames: { readonly subject: string; readonly seqs: number[] }[] = [];
@@ -14,6 +14,7 @@ function scene() {
     const seqs: number[] = [];
     expect(new FrameReader().on(RequestWithdrawn, ({ seq }) => seqs.push(seq)).read(payload)).toBeUndefined();
     frames.push({ subject, seqs });
+    onFrame?.();
   });
   const outbox = new Outbox(network.connect({ name: "sender" }), clock, actorKey(1));
   const add = (to: string, seq: number, urgency: "now" | "soon" | "at once"): void =>
@@ -48,4 +49,16 @@ test("a message that may wait leaves at the end of its turn, and within a millis
   expect(frames).toHaveLength(1);
   clock.advanceBy(millis(1));
   expect(frames.map(({ seqs }) => seqs)).toEqual([[1], [2, 3]]);
+});
+
+test("what is added while messages leave is stranded nowhere, whoever flushes meanwhile", () => {
+  let toDo = 1;
+  const { clock, frames, add } = scene(() => {
+    if (toDo-- !== 1) return;
+    add("to.one", 2, "at once");
+    add("to.one", 3, "now");
+  });
+  add("to.one", 1, "now");
+  clock.advanceBy(millis(10));
+  expect(frames.flatMap(({ seqs }) => seqs)).toEqual([1, 2, 3]);
 });
