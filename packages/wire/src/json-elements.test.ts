@@ -31,6 +31,7 @@ test("floats at the edges of what has no exponent, and values without a literal"
   const data = bytesOf([...values, NaN, Infinity, -Infinity]);
   expect(jsonTextOf("FP32", data)).toBe(JSON.stringify(jsonFromBytes("FP32", data)));
   expect(jsonTextOf("FP32", bytesOf([0.1, -2.5, 1e-7, NaN]))).toBe('[0.1,-2.5,1e-7,"NaN"]');
+  expect(jsonTextOf("FP32", bytesOf([3_291_477.25, -3_291_477.25]))).toBe("[3291477.3,-3291477.2]");
   expect(jsonTextOf("FP32", bytesOf([]))).toBe("[]");
   expect(jsonTextOf("FP32", bytesOf(Array<number>(20_000).fill(0.25)))).toBe(`[${Array(20_000).fill("0.25").join()}]`);
   expect(jsonTextOf("INT64", new Uint8Array(BigInt64Array.of(1n, -5n).buffer))).toBe("[1,-5]");

@@ -64,8 +64,8 @@ function shortest(value: number): number | string {
   const exponent = exponentOf(size);
   for (let digits = 6; digits <= 9; digits++) {
     const places = digits - 1 - exponent;
-    const short = numberOf(wholeOf(size, places), places);
-    if (Math.fround(short) === size) return value < 0 ? -short : short;
+    const short = numberOf(wholeOf(value, places), places);
+    if (Math.fround(short) === value) return short;
   }
   return shortestByText(value);
 }
@@ -77,8 +77,9 @@ function exponentOf(size: number): number {
   else while (size * POWERS_OF_TEN[-exponent]! < 1) exponent--;
   return exponent;
 }
-const wholeOf = (size: number, places: number): number =>
-  Math.round(places < 0 ? size / POWERS_OF_TEN[-places]! : size * POWERS_OF_TEN[places]!);
+/** A tie goes to the greater number, as in the Python client. */
+const wholeOf = (value: number, places: number): number =>
+  Math.round(places < 0 ? value / POWERS_OF_TEN[-places]! : value * POWERS_OF_TEN[places]!);
 const numberOf = (whole: number, places: number): number =>
   places < 0 ? whole * POWERS_OF_TEN[-places]! : whole / POWERS_OF_TEN[places]!;
 
@@ -121,11 +122,11 @@ function putFloat(text: Uint8Array, end: number, value: number): number {
   const exponent = exponentOf(size);
   for (let digits = 6; digits <= 9; digits++) {
     const places = digits - 1 - exponent;
-    const whole = wholeOf(size, places);
+    const whole = wholeOf(value, places);
     const short = numberOf(whole, places);
-    if (Math.fround(short) !== size) continue;
+    if (Math.fround(short) !== value) continue;
     if (value < 0) text[end++] = MINUS;
-    return places < 0 ? putDecimal(text, end, short, 0) : putDecimal(text, end, whole, places);
+    return places < 0 ? putDecimal(text, end, Math.abs(short), 0) : putDecimal(text, end, Math.abs(whole), places);
   }
   return putText(text, end, JSON.stringify(shortestByText(value)));
 }
