@@ -214,10 +214,9 @@ test("a phone shows refusals without scrolling: their rate on every view, causes
   }
 });
 
-async function bottomOf(element: Locator): Promise<number> {
-  const box = await element.boundingBox();
-  return box === null ? Infinity : box.y + box.height;
-}
+/** Asks in one step: a row that is looked up first may be drawn anew before it is measured. */
+const bottomOf = (element: Locator): Promise<number> =>
+  element.evaluate((shown) => shown.getBoundingClientRect().bottom);
 
 test("an actor is restarted from the page, after a question, by who has the token", async () => {
   const { page, complaints } = await openPage(browser!, DESKTOP);
