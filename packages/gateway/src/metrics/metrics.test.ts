@@ -206,6 +206,20 @@ test("totals only rise, whoever comes, goes, or begins anew, and never by what w
   );
 });
 
+test("reports of a release that doesn't say for how long it counted begin at their first, while the gateway is new", () => {
+  const figures = new ClusterFigures(at(0));
+  const hear = (key: number, ok: number, s: number): boolean => {
+    const { countedFor: _, ...former } = ingressStats(key, ok);
+    return figures.hear(former, at(s));
+  };
+  hear(1, 100, 1);
+  expect(figures.models.get("m")).toBeUndefined();
+  hear(1, 103, 2);
+  expect(figures.models.get("m")?.ok).toBe(3);
+  hear(2, 5, 9);
+  expect(figures.models.get("m")?.ok).toBe(8);
+});
+
 test("a malformed report is dropped, and no label is made of it (T8)", () => {
   const figures = new ClusterFigures(at(0));
   const good = ingressStats(1, 5);
