@@ -124,7 +124,6 @@ export class Inference {
     return true;
   }
 
-  /** Model and version that the figures belong to: where versions share requests, only the answer names it. */
   /** A pipeline: it waits for the longest cold start of its stages' models. */
   #pipelineTarget(name: string): Target {
     const stages = this.#ports.pipelines?.().get(name)?.stages ?? [];
@@ -136,6 +135,7 @@ export class Inference {
     };
   }
 
+  /** Model and version that the figures belong to: where versions share requests, only the answer names it. */
   #answeredBy({ publicName }: Target, results: readonly TensorAnswer[]): Partial<RequestNoted> {
     const version = results[0]?.version;
     const answered = version === undefined ? undefined : this.#ports.modelOf(publicName, version);
