@@ -94,9 +94,11 @@ test("a hundred times as many alarms cost little more each to move, and none is 
     expect(clock.nextAt).toBe(NEVER);
     return (user + system) / moves;
   };
-  costPerMove(1_000, 100_000); // warms up the compiler
+  // The least of five: the process's time counts garbage collection and whatever else its threads do meanwhile.
+  const least = (alarms: number): number => Math.min(...Array.from({ length: 5 }, () => costPerMove(alarms, 100_000)));
+  const few = least(1_000);
   // log2 grows by 1.7 and caches get colder; a linear structure would cost a hundred times as much
-  expect(costPerMove(100_000, 100_000) / costPerMove(1_000, 100_000)).toBeLessThan(20);
+  expect(least(100_000) / few).toBeLessThan(20);
 });
 
 test("alarms that come and go for ever use no more keys than are armed at once", () => {
