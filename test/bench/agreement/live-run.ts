@@ -9,7 +9,7 @@ import type { BenchReport } from "@tutti/bench";
 import { readTrace } from "@tutti/sim-report/trace";
 import type { TraceEntry } from "@tutti/simulator";
 import { RunningSystem } from "../system/running-system.ts";
-import { Command } from "./command.ts";
+import { Command } from "../system/command.ts";
 import type { Seen } from "./comparison.ts";
 import { type Delays, type Window, delaysIn, meanOf, seenIn, windowOf } from "./live-figures.ts";
 import type { Workload } from "./workloads.ts";

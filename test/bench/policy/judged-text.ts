@@ -1,11 +1,8 @@
 /** Outcome of the judge of policies, and its table. */
+import type { ComparedMix } from "@tutti/simulator";
 
-export interface MixRatio {
-  readonly seed: number;
-  readonly goodputRps: number;
-  readonly rival: string;
-  readonly rivalRps: number;
-}
+/** The default beside the best of the other policies. */
+export type MixRatio = Pick<ComparedMix, "seed" | "goodputRps" | "rival" | "rivalRps">;
 
 export interface Judged {
   readonly policies: readonly string[];

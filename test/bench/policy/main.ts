@@ -1,12 +1,10 @@
 /** `npm run bench:policy`: judges the default policy by goodput in virtual time. */
-import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
 import { checkPolicy } from "@tutti/sim-report/scenarios";
 import type { ComparedMix, Goodput } from "@tutti/simulator";
 import { readArguments } from "../arguments.ts";
+import { Command } from "../system/command.ts";
 import { type Judged, type MixRatio, render } from "./judged-text.ts";
 import { ROWS } from "./rows.ts";
 
@@ -32,7 +30,6 @@ const values = readArguments(USAGE, {
   against: { type: "string", default: "" },
   json: { type: "boolean", default: false },
 });
-const MAIN = join(import.meta.dirname, "../../../packages/cli/src/main.ts");
 const policies = values.policies.split(",");
 const rivals = policies.filter((policy) => policy !== "default");
 const rows = ROWS.filter(({ name }) => name.includes(values.rows));
@@ -51,51 +48,46 @@ function checked<Value>(read: () => Value): Value {
   }
 }
 
-type Work = () => Promise<void>;
-
 async function judge(): Promise<Judged> {
+  const mixes = values.rows === "" && rivals.length > 0 && values.random !== "0" ? await judgeMixes() : [];
   const goodputs = rows.map(({ name }) => ({ name, boundRps: 0, goodputRps: policies.map(() => 0) }));
-  const mixes: MixRatio[] = [];
-  const works: Work[] = rows.flatMap(({ args }, row) =>
+  const searches = rows.flatMap(({ args }, row) =>
     policies.map((policy, column) => async () => {
-      const found = JSON.parse(await tutti(["goodput", ...args, "--policy", policy])) as Goodput;
+      const found = await tutti<Goodput>(["goodput", ...args, "--policy", policy, "--workers", "1"]);
       goodputs[row]!.goodputRps[column] = found.goodputRps;
       goodputs[row]!.boundRps = found.bound.clairvoyantRps;
     }),
   );
-  if (values.rows === "" && rivals.length > 0)
-    for (let i = 0; i < Number(values.random); i++)
-      works.unshift(async () => {
-        const seed = `${Number(values.seed) + i}`;
-        const args = ["compare", "--random", "1", "--seed", seed, "--rivals", rivals.join(",")];
-        for (const { rival, goodputRps, rivalRps } of JSON.parse(await tutti(args)) as ComparedMix[])
-          mixes.push({ seed: Number(seed), goodputRps, rival, rivalRps });
-      });
-  await runAll(works);
-  return { policies, rows: goodputs, mixes: mixes.toSorted((a, b) => a.seed - b.seed) };
+  await runAll(searches);
+  return { policies, rows: goodputs, mixes };
 }
 
-/** One command at a time on each core: what a command finds doesn't depend on the others. */
-async function runAll(works: readonly Work[]): Promise<void> {
+async function judgeMixes(): Promise<MixRatio[]> {
+  say(`${values.random} random mixes `);
+  const { random, seed } = values;
+  return tutti<ComparedMix[]>(["compare", "--random", random, "--seed", seed, "--rivals", rivals.join(",")]);
+}
+
+/** Searches one goodput on each core at a time. What a search finds doesn't depend on the others. */
+async function runAll(searches: readonly (() => Promise<void>)[]): Promise<void> {
   let next = 0;
   const run = async (): Promise<void> => {
-    while (next < works.length) {
-      const work = works[next++]!;
-      if (process.stderr.isTTY) process.stderr.write(`\r${next} of ${works.length} `);
-      await work();
+    while (next < searches.length) {
+      const search = searches[next++]!;
+      say(`${next} of ${searches.length} goodputs `);
+      await search();
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, run));
-  if (process.stderr.isTTY) process.stderr.write("\r");
 }
 
-async function tutti(args: readonly string[]): Promise<string> {
-  const one = args[0] === "goodput" ? ["--workers", "1"] : [];
-  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, ...args, ...one, "--json"], {
-    maxBuffer: 2 ** 26,
-  });
-  return stdout;
+const tutti = async <Answer>(args: readonly string[]): Promise<Answer> =>
+  JSON.parse(await new Command([...args, "--json"]).ended()) as Answer;
+
+function say(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r${text.padEnd(40)}\r${text}`);
 }
 
 const judged = await judge();
+if (process.stderr.isTTY) process.stderr.write("\n");
 process.stdout.write(values.json ? `${JSON.stringify(judged)}\n` : render(judged, before));

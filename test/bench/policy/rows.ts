@@ -34,9 +34,10 @@ export const ROWS: readonly Row[] = [
   ...["none", "scheduler", "machine", "machine-long"].map((stalls) =>
     row(`live's delays, stalls: ${stalls}`, "stalls", 2, { stalls }),
   ),
-  ...["equal", "bursty", "changing", "skewed", "mixed", "light"].map((workload) =>
+  ...["equal", "bursty", "changing", "skewed", "mixed"].map((workload) =>
     row(`${workload}, accelerators: 16`, "policies-compared", 1, { subClusters: "1", workload }),
   ),
+  row("light, accelerators: 8", "policies-compared", 1, { subClusters: "1", workload: "light" }),
   row("nine models, accelerators: 4", "policies-few-accelerators", 2, { subClusters: "1", workload: "few" }),
   ...["1", "2", "3"].flatMap((gpus) =>
     ["two", "three"].map((models) =>
