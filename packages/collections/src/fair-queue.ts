@@ -1,10 +1,18 @@
+/** Owners whose costs are remembered beyond their items; the one charged longest ago is forgotten. */
+export const OWNERS_CHARGED_MAX = 1_024;
+
 /**
- * A queue in which owners take turns: an owner of many items waits only for its own. Its user bounds it; when it is
- * full, the owner with most items makes room.
+ * A queue in which owners share what their items cost, such as time: the next item is one of the owner that was charged
+ * least. Without charges they take turns. An owner that comes back after a while owes and is owed nothing. The queue's
+ * user bounds it; when it is full, the owner with most items makes room.
  */
 export class FairQueue<Item> {
   /** Items by owner, in the order of their turns; no list is empty. */
   readonly #byOwner = new Map<string, Item[]>();
+  /** Charges by owner: of all that have items, and of others with more than `#level`. */
+  readonly #charged = new Map<string, number>();
+  /** Charges of the owner whose item was taken last: an owner that comes starts there. */
+  #level = 0;
   #size = 0;
 
   get size(): number {
@@ -13,21 +21,44 @@ export class FairQueue<Item> {
 
   push(owner: string, item: Item): void {
     const items = this.#byOwner.get(owner);
-    if (items === undefined) this.#byOwner.set(owner, [item]);
-    else items.push(item);
+    if (items === undefined) {
+      this.#byOwner.set(owner, [item]);
+      this.#charged.set(owner, Math.max(this.#level, this.#charged.get(owner) ?? 0));
+    } else items.push(item);
     this.#size++;
   }
 
-  /** Removes and returns the oldest item of the owner whose turn it is. */
-  shift(): Item | undefined {
-    const [first] = this.#byOwner;
-    if (first === undefined) return undefined;
-    const [owner, items] = first;
+  /**
+   * Removes and returns the oldest item of the owner whose turn it is.
+   *
+   * @param mayTake - owners of which it says no are passed over
+   */
+  shift(mayTake: (owner: string) => boolean = () => true): Item | undefined {
+    let owner: string | undefined;
+    let least = Infinity;
+    for (const one of this.#byOwner.keys()) {
+      const charged = this.#charged.get(one)!;
+      if (charged < least && mayTake(one)) [owner, least] = [one, charged];
+    }
+    if (owner === undefined) return undefined;
+    this.#level = Math.max(this.#level, least);
+    const items = this.#byOwner.get(owner)!;
     this.#byOwner.delete(owner);
     const item = items.shift();
     if (items.length > 0) this.#byOwner.set(owner, items);
     this.#size--;
     return item;
+  }
+
+  /** Charges an owner for an item that it had. */
+  charge(owner: string, cost: number): void {
+    const charged = Math.max(this.#level, this.#charged.get(owner) ?? 0) + cost;
+    this.#charged.delete(owner);
+    this.#charged.set(owner, charged);
+    for (const [one, already] of this.#charged) {
+      const isFull = this.#charged.size > OWNERS_CHARGED_MAX;
+      if (!this.#byOwner.has(one) && (isFull || already <= this.#level)) this.#charged.delete(one);
+    }
   }
 
   /**

@@ -43,6 +43,19 @@ test("where no more may wait, the last of who has most is refused, and who has m
   expect(await Promise.all(other)).toEqual(["ok", "TUTTI_OVERLOADED"]);
 });
 
+test("owners share a thread by time: short jobs don't wait behind as many long ones (FW1)", async () => {
+  starting(1);
+  const order: string[] = [];
+  const ask = async (owner: string, ms: number): Promise<void> => {
+    await run(owner, ms);
+    order.push(owner);
+  };
+  const long = Array.from({ length: 4 }, () => ask("long", 60));
+  await Promise.all(Array.from({ length: 6 }, () => ask("short", 1)));
+  expect(order.filter((owner) => owner === "long").length).toBeLessThanOrEqual(2);
+  await Promise.all(long);
+});
+
 test("a job whose time is over when its turn comes is refused, and the next one runs", async () => {
   starting(1);
   expect(await Promise.all([run("a", 1), run("a", 1, () => true), run("a", 1)])).toEqual([

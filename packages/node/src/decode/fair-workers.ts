@@ -1,7 +1,8 @@
 /**
  * Runs jobs on threads of one kind, one at a time on each.
  *
- *   FW1. Applications take turns: a heavy sender waits for itself, and where too much waits, its newest job is refused.
+ *   FW1. Applications share the threads' time: a heavy sender waits for itself, and where too much waits, its newest job
+ *        is refused.
  *   FW2. An infeasible job is refused before it begins.
  *   FW3. A thread that dies fails its own job alone.
  */
@@ -48,6 +49,7 @@ interface Entry<Answer> extends Job {
 interface Thread<Answer> {
   readonly worker: Worker;
   running: Entry<Answer> | undefined;
+  startedAt: number;
 }
 
 export class FairWorkers<Answer extends object> {
@@ -97,6 +99,7 @@ export class FairWorkers<Answer extends object> {
       const [message, handedOver] = job.message();
       thread.worker.postMessage(message, handedOver);
       thread.running = job;
+      thread.startedAt = performance.now();
       this.#running++;
     } catch (cause) {
       // No thread could start, or the message could not be sent: nothing waits for this job.
@@ -106,12 +109,13 @@ export class FairWorkers<Answer extends object> {
 
   #start(): Thread<Answer> {
     const { script, name } = this.#options;
-    const thread: Thread<Answer> = { worker: new Worker(script, { name }), running: undefined };
+    const thread: Thread<Answer> = { worker: new Worker(script, { name }), running: undefined, startedAt: 0 };
     const end = (outcome: Answer | TuttiError): void => {
       const job = thread.running;
       if (job === undefined || !this.#threads.has(thread)) return;
       thread.running = undefined;
       this.#running--;
+      this.#waiting.charge(job.owner, performance.now() - thread.startedAt);
       job.done(outcome);
       this.#next();
     };
@@ -122,6 +126,7 @@ export class FairWorkers<Answer extends object> {
       const job = thread.running;
       if (!this.#threads.delete(thread) || job === undefined) return;
       this.#running--;
+      this.#waiting.charge(job.owner, performance.now() - thread.startedAt);
       job.done(new TuttiError("TUTTI_INTERNAL", `${name} broke down: ${error.message}`));
       this.#next();
     });

@@ -7,10 +7,10 @@ export interface WorkerStart {
   /** Loaded before the first call: `./module.ts#name`. */
   readonly functions: readonly string[];
 }
-export interface ToWorker {
-  readonly id: number;
-  readonly call: StepCall;
-}
+export type ToWorker =
+  | { readonly id: number; readonly call: StepCall }
+  /** Nobody waits for this call any more: its function may end early. */
+  | { readonly givenUp: number };
 /** A function that can't be loaded. */
 export interface StepProblem {
   readonly function: string;

@@ -32,14 +32,14 @@ async function load(reference: string): Promise<Step> {
   return found as Step;
 }
 
-async function run(call: StepCall): Promise<StepOutcome> {
+async function run(call: StepCall, signal: AbortSignal): Promise<StepOutcome> {
   const step = loaded.get(call.function);
   if (step === undefined) throw new Error("it was not declared when this ingress started");
   const kept = Object.fromEntries(
     Object.entries(call.kept).map(([stage, { value }]) => [stage, deserialize(value as Uint8Array) as unknown]),
   );
   const { step: input, read } = readCall(call, kept);
-  const { keep, ...rest } = readResult(call, await step(input), read);
+  const { keep, ...rest } = readResult(call, await step({ ...input, signal }), read);
   if (keep === undefined) return { ...rest, keep: undefined };
   const value = new Uint8Array(serialize(keep));
   return { ...rest, keep: { value, bytes: value.byteLength } };
@@ -47,8 +47,15 @@ async function run(call: StepCall): Promise<StepOutcome> {
 
 const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-port.on("message", ({ id, call }: ToWorker) => {
-  void run(call).then(
+let running = { id: 0, abort: new AbortController() };
+port.on("message", (message: ToWorker) => {
+  if ("givenUp" in message) {
+    if (message.givenUp === running.id) running.abort.abort();
+    return;
+  }
+  const { id, call } = message;
+  running = { id, abort: new AbortController() };
+  void run(call, running.abort.signal).then(
     (outcome) => send({ id, outcome }),
     (cause: unknown) => {
       const error = cause instanceof TuttiError ? cause : stepError(call, cause);

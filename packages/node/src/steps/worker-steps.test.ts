@@ -7,7 +7,7 @@ import { afterEach, expect, onTestFinished, test } from "vitest";
 import { WorkerSteps, type WorkerStepsOptions } from "./worker-steps.ts";
 
 const folder = join(import.meta.dirname, "fixtures");
-const names = ["twice", "sum", "hangs", "dies", "throws", "isWrong", "waits"];
+const names = ["twice", "sum", "hangs", "dies", "throws", "isWrong", "waits", "waitsUntilGivenUp"];
 const message = (value: number): Uint8Array =>
   messageOf({ x: { type: "FP32", dims: [1, 1], data: Float32Array.of(value) } }, "the test");
 
@@ -109,6 +109,33 @@ test("calls of an application that makes many keep another's waiting for one of 
   await ask("other");
   expect(order.length).toBeLessThanOrEqual(3);
   await Promise.all(flood);
+});
+
+test("applications share the threads by time: short calls don't wait behind as many long ones (STEPS-1)", async () => {
+  await started();
+  const order: string[] = [];
+  const ask = async (app: string, ms: number): Promise<void> => {
+    await run(call("waits", ms, { app }));
+    order.push(app);
+  };
+  const long = Array.from({ length: 4 }, () => ask("long", 60));
+  await Promise.all(Array.from({ length: 6 }, () => ask("short", 1)));
+  expect(order.filter((app) => app === "long").length).toBeLessThanOrEqual(2);
+  await Promise.all(long);
+});
+
+test("calls of one application leave a thread to others, whatever they take (STEPS-2)", async () => {
+  await started({ threads: 2 });
+  const long = Array.from({ length: 3 }, () => run(call("waits", 60_000, { app: "long" })));
+  for (let i = 0; i < 5; i++) expect(valuesOf(await made(call("twice", i, { app: "other" })))).toEqual([i, 2 * i]);
+  await steps!.close();
+  for (const outcome of await Promise.all(long)) expect(outcome).toMatchObject({ code: "TUTTI_UNAVAILABLE" });
+});
+
+test("a running call that is given up is told so, and its thread is free once it has ended", async () => {
+  await started();
+  steps!.run(call("waitsUntilGivenUp"), () => expect.unreachable("nobody waits for it"))();
+  expect(valuesOf(await made(call("twice", 2)))).toEqual([2, 4]);
 });
 
 test("a call that no thread can be handed is refused at once, and the next one runs", async () => {

@@ -19,7 +19,7 @@ export interface WorkerStepsOptions {
   readonly folder: string;
   /** All functions that may be called: `./module.ts#name`. */
   readonly functions: readonly string[];
-  /** Threads. Default: half of the processors, at most 4. */
+  /** Threads. Default: half of the processors, at most 4, and one more that no application takes beside another. */
   readonly threads?: number;
   readonly callMsMax?: number;
   readonly waitingMax?: number;
@@ -44,20 +44,26 @@ interface Job {
 }
 
 /**
- * Runs the functions of pipelines on threads beside the ingress, one call at a time on each. A thread whose call takes
- * too long, or that dies, is ended and started anew; only its call is refused.
+ * Runs the functions of pipelines on threads beside the ingress, one call at a time on each.
+ *
+ *   STEPS-1. Applications share the threads by the time that their calls take: no call waits for all calls of another
+ *            application.
+ *   STEPS-2. The last free thread is only for an application that has no call running, so that long calls of one
+ *            application leave a thread to the others.
+ *   STEPS-3. A thread whose call takes too long, or that dies, is ended and started anew; only its call is refused.
  */
 export class WorkerSteps implements Steps {
   readonly #waitingMax: number;
-  /** Applications take turns: no call waits for all calls of another application. */
   readonly #waiting = new FairQueue<Job>();
   readonly #threads: StepThread[];
 
   /** Use `start`: threads that have not loaded their modules yet would make the first calls wait. */
   private constructor(options: WorkerStepsOptions) {
     this.#waitingMax = options.waitingMax ?? STEPS_WAITING_MAX;
-    const count = options.threads ?? Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2)));
-    this.#threads = Array.from({ length: count }, () => new StepThread(options, () => this.#next()));
+    const count = options.threads ?? Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2))) + 1;
+    const onFree = (): void => this.#next();
+    const onEnd = (app: string, tookMs: number): void => this.#waiting.charge(app, tookMs);
+    this.#threads = Array.from({ length: count }, () => new StepThread(options, { onFree, onEnd }));
   }
 
   /**
@@ -89,7 +95,7 @@ export class WorkerSteps implements Steps {
     this.#next();
     return () => {
       job.isGivenUp = true;
-      this.#waiting.remove(app, job);
+      if (!this.#waiting.remove(app, job)) this.#threads.find((thread) => thread.running === job)?.giveUp();
     };
   }
 
@@ -99,33 +105,49 @@ export class WorkerSteps implements Steps {
   }
 
   #next(): void {
-    while (this.#waiting.size > 0) {
-      const thread = this.#threads.find((one) => one.isFree);
-      if (thread === undefined) return;
-      thread.run(this.#waiting.shift()!);
+    for (;;) {
+      const free = this.#threads.filter(({ isFree }) => isFree);
+      const isLast = free.length === 1;
+      const job = free.length > 0 && this.#waiting.shift((app) => !isLast || !this.#runs(app));
+      if (!job) return;
+      free[0]!.run(job);
     }
   }
+
+  #runs(app: string): boolean {
+    return this.#threads.some(({ running }) => running?.call.app === app);
+  }
+}
+
+interface ThreadEvents {
+  readonly onFree: () => void;
+  readonly onEnd: (app: string, tookMs: number) => void;
 }
 
 class StepThread {
   readonly #options: WorkerStepsOptions;
-  readonly #onFree: () => void;
+  readonly #events: ThreadEvents;
   readonly #callMsMax: number;
   #worker: Worker | undefined;
   #job: Job | undefined;
+  #startedAt = 0;
   #lastId = 0;
   #timer: NodeJS.Timeout | undefined;
   #isLoaded = false;
   #isClosed = false;
 
-  constructor(options: WorkerStepsOptions, onFree: () => void) {
+  constructor(options: WorkerStepsOptions, events: ThreadEvents) {
     this.#options = options;
-    this.#onFree = onFree;
+    this.#events = events;
     this.#callMsMax = options.callMsMax ?? CALL_MS_MAX;
   }
 
   get isFree(): boolean {
     return this.#isLoaded && this.#job === undefined;
+  }
+
+  get running(): Job | undefined {
+    return this.#job;
   }
 
   start(): Promise<void> {
@@ -146,7 +168,7 @@ class StepThread {
         clearTimeout(loading);
         this.#isLoaded = true;
         resolve();
-        this.#onFree();
+        this.#events.onFree();
       });
       worker.on("error", (error) => fail(error.message));
       worker.on("exit", () => fail("its thread ended"));
@@ -156,6 +178,7 @@ class StepThread {
 
   run(job: Job): void {
     this.#job = job;
+    this.#startedAt = performance.now();
     const id = ++this.#lastId;
     this.#timer = setTimeout(() => {
       this.#lost(this.#worker!, `it took longer than ${this.#callMsMax / 1000} s`);
@@ -168,6 +191,11 @@ class StepThread {
         ({ call }) => new TuttiError("TUTTI_INTERNAL", `${call.function} can't be called: ${String(error)}`),
       );
     }
+  }
+
+  /** Its call goes on until its function notices: the thread is not free before. */
+  giveUp(): void {
+    this.#worker?.postMessage({ givenUp: this.#lastId } satisfies ToWorker);
   }
 
   async close(): Promise<void> {
@@ -183,14 +211,16 @@ class StepThread {
   #onAnswer(answer: Extract<FromWorker, { id: number }>): void {
     if (answer.id !== this.#lastId) return;
     this.#settle(() => ("outcome" in answer ? answer.outcome : new TuttiError(answer.code, answer.text)));
-    this.#onFree();
+    this.#events.onFree();
   }
 
   #settle(outcome: (job: Job) => StepOutcome | TuttiError): void {
     clearTimeout(this.#timer);
     const job = this.#job;
     this.#job = undefined;
-    if (job !== undefined && !job.isGivenUp) job.done(outcome(job));
+    if (job === undefined) return;
+    this.#events.onEnd(job.call.app, performance.now() - this.#startedAt);
+    if (!job.isGivenUp) job.done(outcome(job));
   }
 
   /** Ends an unusable thread: its call is refused, and a new thread takes its place. */

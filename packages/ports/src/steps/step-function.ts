@@ -21,6 +21,8 @@ export interface StepInput {
   /** Values that the functions of earlier stages kept, by stage. */
   readonly kept: Readonly<Record<string, unknown>>;
   readonly request: StepRequest;
+  /** Aborts when nobody waits for the result any more. Undefined where a call can't be given up. */
+  readonly signal?: AbortSignal;
 }
 
 /** One request of a stage, or a list of them (fan-out). An empty list is a filter that let nothing through. */
