@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dirname, "../..");
  */
 const FOLDERS = [
   ...["actors/src", "ingress/src", "executor/src", "bus-nats/src", "engine-onnx/src", "gateway/src", "console/src"],
-  ...["jobs/src", "node/src/decode", "node/src/steps", "admin/src/sources"],
+  ...["jobs/src", "onnx-tools/src/media", "node/src/decode", "node/src/steps", "admin/src/sources"],
   ...["pipelines/src", "ports/src/bus", "ports/src/engine", "ports/src/jobs", "ports/src/pull", "ports/src/store"],
   ...["protocol/src", "pull-tcp/src", "scheduling/src", "telemetry-otel/src", "units/src", "wire/src"],
 ];

@@ -90,7 +90,11 @@ test("an owner that may take nothing now is passed over and keeps its turn", () 
   const queue = new FairQueue<string>();
   queue.push("a", "a");
   queue.push("b", "b");
-  expect([queue.shift((owner) => owner !== "a"), queue.shift(() => false), queue.shift()]).toEqual(["b", undefined, "a"]);
+  expect([queue.shift((owner) => owner !== "a"), queue.shift(() => false), queue.shift()]).toEqual([
+    "b",
+    undefined,
+    "a",
+  ]);
 });
 
 test("charges of more owners than are remembered are forgotten, the oldest first (T7)", () => {

@@ -91,6 +91,8 @@ test("WAV: channels are averaged, unknown chunks passed over, and what can't be 
   expect(messageOf(() => parseWav(wav({ channels: 1, bits: 24, code: 1 }, [])))).toContain("24-bit samples");
   expect(messageOf(() => parseWav(wav({ channels: 1, bits: 32, code: 3 }, [])))).toContain("format 3");
   expect(messageOf(() => parseWav(new Uint8Array(4)))).toContain("no WAV file");
+  const empty = new TextEncoder().encode(`RIFF    WAVE${"LIST\0\0\0\0".repeat(257)}`);
+  expect(messageOf(() => parseWav(empty))).toContain("more than 256 chunks");
   const speech = fixture("speech.wav");
   for (const length of [13, 20, 30, 40])
     expect(messageOf(() => parseWav(speech.subarray(0, length)))).toContain("ffmpeg");

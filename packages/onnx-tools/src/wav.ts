@@ -6,6 +6,8 @@ export interface Sound {
   readonly samples: Float32Array;
 }
 
+/** Most chunks before the samples: recorders write a few, and a file has room for millions of empty ones. */
+const CHUNKS_MAX = 256;
 const PCM = 1;
 const EXTENSIBLE = 0xfffe;
 
@@ -20,7 +22,8 @@ export function parseWav(bytes: Uint8Array): Sound {
   if (bytes.length < 12 || tag(0) !== "RIFF" || tag(8) !== "WAVE") return refuse("this is no WAV file");
 
   let format: { channels: number; sampleRate: number } | undefined;
-  for (let offset = 12; offset + 8 <= bytes.length;) {
+  for (let offset = 12, chunks = 0; offset + 8 <= bytes.length; chunks++) {
+    if (chunks >= CHUNKS_MAX) return refuse(`it has more than ${CHUNKS_MAX} chunks before its samples`);
     const size = view.getUint32(offset + 4, true);
     const body = offset + 8;
     if (tag(offset) === "fmt ") {

@@ -1,6 +1,6 @@
 /** Decodes a file's bytes to pixels; sizes are bounded before anything is decoded. */
 import { type ImageInput, type RgbImage, imageTensor } from "@tutti/onnx-tools";
-import { pixelsOf, withPicture } from "@tutti/onnx-tools/media";
+import { type DecodedPicture, type PictureDecoder, decodeHere } from "@tutti/onnx-tools/media";
 import { TuttiError } from "@tutti/protocol";
 import type { StepTensor } from "@tutti/ports/steps";
 import sharp from "sharp";
@@ -15,31 +15,19 @@ const KEPT_SIDE_MAX = 2_048;
 /** Most pixels of the detector's input, so that it fits in one request as f32 and in its largest bucket. */
 const DETECTOR_PIXELS_MAX = 341_000;
 
-export interface Picture {
-  /** The pixels, at most KEPT_SIDE_MAX a side. */
-  readonly image: RgbImage;
-  /** Size of the picture in the file, upright. */
-  readonly width: number;
-  readonly height: number;
-}
-
 /**
- * Decodes a JPEG, PNG or WebP, turned as its EXIF says, transparent parts white.
+ * Decodes a JPEG, PNG or WebP to at most KEPT_SIDE_MAX pixels a side, turned as its EXIF says, transparent parts white.
  *
+ * @param decode - default: in this process
  * @throws {TuttiError} TOO_LARGE for too many bytes or pixels; INVALID_INPUT for anything else than a whole JPEG, PNG
  *   or WebP
  */
-export async function decodePicture(bytes: Uint8Array): Promise<Picture> {
+export async function decodePicture(bytes: Uint8Array, decode: PictureDecoder = decodeHere): Promise<DecodedPicture> {
   if (bytes.byteLength > PICTURE_BYTES_MAX) {
     const text = `a picture of ${bytes.byteLength} bytes; up to ${PICTURE_BYTES_MAX} are taken`;
     throw new TuttiError("TUTTI_TOO_LARGE", text, { retryable: false });
   }
-  const side = { width: KEPT_SIDE_MAX, height: KEPT_SIDE_MAX, fit: "inside", withoutEnlargement: true } as const;
-  return withPicture(bytes, async ({ source, width, height }) => ({
-    image: await pixelsOf(source.resize(side)),
-    width,
-    height,
-  }));
+  return decode(bytes, { sideMax: KEPT_SIDE_MAX });
 }
 
 /**

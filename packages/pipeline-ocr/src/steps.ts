@@ -3,6 +3,7 @@
  * arguments, and passes what later steps need in `keep`.
  */
 import { readFileSync } from "node:fs";
+import { isMainThread } from "node:worker_threads";
 import {
   DETECTION_NORMALISATION,
   type ImageInput,
@@ -12,6 +13,7 @@ import {
   parseKeys,
   resolveAsset,
 } from "@tutti/onnx-tools";
+import { PictureProcess } from "@tutti/onnx-tools/media";
 import { TuttiError } from "@tutti/protocol";
 import type { StepInput, StepTensor, Tensors } from "@tutti/ports/steps";
 import { type Character, readCharacters } from "./ctc.ts";
@@ -52,6 +54,10 @@ const image = (parts: Pick<ImageInput, "order" | "mean" | "std">): ImageInput =>
 const DETECTOR_INPUT = image(DETECTION_NORMALISATION);
 const LINE_INPUT = image(LINE_NORMALISATION);
 
+/** Decodes apart: each thread that runs these steps has a process, which starts with it. */
+const pictures = new PictureProcess();
+if (!isMainThread) pictures.start();
+
 export interface KeptPicture {
   readonly image: RgbImage;
   /** Size of the picture in the file, upright. */
@@ -88,13 +94,15 @@ interface StepResult<Kept> {
  * @returns one request `x` f32[1, 3, h, w], h and w multiples of 32
  * @throws {TuttiError} INVALID_INPUT, TOO_LARGE
  */
-export async function toDetectorInput({ input }: StepInput): Promise<StepResult<KeptPicture>> {
+export async function toDetectorInput({ input, signal }: StepInput): Promise<StepResult<KeptPicture>> {
   const file = input["image"];
   if (file?.type !== "UINT8" || !(file.data instanceof Uint8Array)) {
     const text = 'the input "image" is expected: UINT8 [bytes], the JPEG or PNG file as it is';
     throw new TuttiError("TUTTI_INVALID_INPUT", text, { retryable: false });
   }
-  const { image, width, height } = await decodePicture(file.data);
+  const { image, width, height } = await decodePicture(file.data, (bytes, target) =>
+    pictures.decode(bytes, target, signal),
+  );
   const seen = detectorSize(image, DETECTOR_SIDE_MAX);
   const x = pictureTensor(await resized(image, seen), DETECTOR_INPUT);
   return { requests: [{ x }], keep: { image, width, height, seen } };

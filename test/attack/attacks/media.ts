@@ -1,5 +1,7 @@
 /** Attacks by pictures that are small as files and expensive to decode. */
+import { readFileSync, readdirSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
+import { scannedJpeg } from "@tutti/onnx-tools/testing";
 import type { Attack, Scene } from "../attack.ts";
 import { type HttpReply, ask } from "../clients/http.ts";
 
@@ -26,14 +28,21 @@ export function png(width: number, height: number): Buffer {
   return Buffer.concat([SIGNATURE, chunk("IHDR", head), chunk("IDAT", rows), chunk("IEND", Buffer.alloc(0))]);
 }
 
-const post = (scene: Scene, app: string, body: Uint8Array): Promise<HttpReply> =>
+const post = (
+  scene: Scene,
+  app: string,
+  body: Uint8Array,
+  { type = "image/png", sloMs = SLO_MS } = {},
+): Promise<HttpReply> =>
   ask(`${scene.http}/v2/models/see/infer`, {
     body,
-    headers: { "content-type": "image/png", "tutti-app": app, "tutti-slo": `${SLO_MS}ms` },
+    headers: { "content-type": type, "tutti-app": app, "tutti-slo": `${sloMs}ms` },
     timeoutMs: 30_000,
   });
 
 const SLO_MS = 2_000;
+/** A small picture is decoded within some ms, beside one that takes a hundred. */
+const SMALL_SLO_MS = 500;
 /** Time beyond its deadline that a busy machine may take. */
 const GRACE_MS = 1_000;
 
@@ -65,4 +74,59 @@ const pictures: Attack = {
   },
 };
 
-export const mediaAttacks: readonly Attack[] = [pictures];
+/** Memory of the processes that a process started, itself not included. */
+function memoryOfChildren(pid: number): number {
+  let bytes = 0;
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const fields = readFileSync(`/proc/${name}/stat`, "utf8").split(") ").at(-1)!.split(" ");
+      if (Number(fields[1]) === pid) bytes += Number(fields[21]) * 4_096;
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return bytes;
+}
+
+/** A thread's process keeps 256 MB at most, and there are five threads at most. */
+const CHILDREN_BYTES = 5 * 300_000_000;
+
+const scans: Attack = {
+  name: "scanned-pictures",
+  what: "JPEGs of 91 scans and 40 megapixels and with arithmetic coding, and JPEGs at the bounds, 8 at a time, while another application sends small pictures",
+  system: "open",
+  async run(scene) {
+    const size = { width: 6_324, height: 6_324 };
+    const nasty = [
+      scannedJpeg({ ...size, scans: 91 }),
+      scannedJpeg({ ...size, scans: 4, frame: 0xca }),
+      scannedJpeg({ width: 3_300, height: 3_300, scans: 22 }),
+      scannedJpeg({ ...size, scans: 1, frame: 0xc0 }),
+    ];
+    const small = png(64, 48);
+    await post(scene, "b", small);
+    const before = memoryOfChildren(scene.pid);
+    let isOver = false;
+    const attackers = Array.from({ length: 8 }, async (_, i) => {
+      for (let n = i; !isOver; n++) await post(scene, "a", nasty[n % nasty.length]!, { type: "image/jpeg" });
+    });
+    const broken: string[] = [];
+    const misses: string[] = [];
+    const count = scene.of(12, 100);
+    for (let i = 0; i < count; i++) {
+      const { status, text, ms } = await post(scene, "b", small, { sloMs: SMALL_SLO_MS });
+      if (status !== 200) misses.push(`${status} after ${Math.round(ms)} ms: ${text.slice(0, 120)}`);
+    }
+    isOver = true;
+    await Promise.all(attackers);
+    if (misses.length > count / 12)
+      broken.push(`${misses.length} of ${count} small pictures of another were not served: ${misses[0]}`);
+    const after = memoryOfChildren(scene.pid);
+    if (after > Math.max(before, CHILDREN_BYTES))
+      broken.push(`processes that decode keep ${Math.round(after / 1e6)} MB, ${Math.round(before / 1e6)} MB before`);
+    return broken;
+  },
+};
+
+export const mediaAttacks: readonly Attack[] = [pictures, scans];

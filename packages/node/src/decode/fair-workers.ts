@@ -1,8 +1,8 @@
 /**
  * Runs jobs on threads of one kind, one at a time on each.
  *
- *   FW1. Applications share the threads' time: a heavy sender waits for itself, and where too much waits, its newest job
- *        is refused.
+ *   FW1. Applications share the threads' time: a heavy sender waits for itself, and where too much waits, its newest
+ *        job is refused.
  *   FW2. An infeasible job is refused before it begins.
  *   FW3. A thread that dies fails its own job alone.
  */

@@ -1,0 +1,2 @@
+/** Files for tests of several packages. */
+export * from "./scanned-jpeg.ts";
