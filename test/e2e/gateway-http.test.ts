@@ -59,6 +59,29 @@ test("JSON, binary tensors and several rows give what the model says", async () 
   expect([...new Float32Array(bytes.slice(at).buffer)]).toEqual([2, 3, 4, 5]);
 });
 
+test("the time that requests wait for each other is in statistics, Triton's metric and the histogram", async () => {
+  const rows = Array.from({ length: 40 }, () => post(INFER, x(1, 2, 3, 4), AS_E2E));
+  for (const { status } of await Promise.all(rows)) expect(status).toBe(200);
+  const scrape = async (): Promise<string> => (await fetch(`${cluster.metrics}/metrics`)).text();
+  const valueOf = (text: string, name: string): number =>
+    Number(new RegExp(`^${name}\\{model="add-one"[^}]*\\} (.+)$`, "m").exec(text)?.[1]);
+  // Actors report once a second.
+  let text = await scrape();
+  while (!(valueOf(text, "nv_inference_queue_duration_us") > 0)) text = await scrape();
+  expect(valueOf(text, "tutti_gateway_queue_seconds_count")).toBeGreaterThanOrEqual(40);
+  expect(valueOf(text, "tutti_gateway_queue_seconds_sum")).toBeGreaterThan(0.04); // a run takes a millisecond and more
+  expect(valueOf(text, "tutti_gateway_batch_size_count")).toBeGreaterThanOrEqual(40);
+  const { model_stats: stats } = (await (await fetch(`${cluster.http}/v2/models/add-one/stats`)).json()) as {
+    readonly model_stats: {
+      readonly inference_stats: Record<string, { readonly count: number; readonly ns: number }>;
+    }[];
+  };
+  const { queue, success } = stats[0]!.inference_stats;
+  expect(queue!.count).toBe(success!.count);
+  expect(queue!.ns).toBeGreaterThan(0);
+  expect(queue!.ns).toBeLessThan(success!.ns);
+});
+
 async function postFile(path: string, type: string, body: Uint8Array<ArrayBuffer>): Promise<Answer> {
   const headers = { ...AS_E2E, "content-type": type, "tutti-slo": "60s" };
   const response = await fetch(cluster.http + path, { method: "POST", body, headers });

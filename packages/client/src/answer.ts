@@ -17,7 +17,7 @@ export interface TensorAnswer {
    * version, or versions share its model's requests; else it is undefined.
    */
   readonly version: string | undefined;
-  /** Number of requests in the batch. Its header is reserved: undefined, since no ingress sends it yet. */
+  /** Number of requests in the batch. Its header is reserved: undefined in answers that come as messages. */
   readonly batchSize: number | undefined;
   /** From arrival at the ingress to the start of its run, in microseconds; reserved and undefined like batchSize. */
   readonly queueUs: number | undefined;

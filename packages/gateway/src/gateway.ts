@@ -342,7 +342,6 @@ class Gateway {
       totalsOf: (model) => figures.models.get(model),
       jobsOf: (model) => figures.jobs.get(model),
       parts: (kind) => figures.parts.ofKind(kind),
-      ownOf: (model) => this.#own.of(model),
       gpus: () => figures.gpus,
       routes: () => [...this.#routes.known()].map(({ route }) => route),
       living: () => figures.living(clock.now()),

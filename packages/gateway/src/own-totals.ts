@@ -1,4 +1,4 @@
-/** This gateway's counts of its own requests, by model. */
+/** When this gateway last had an answer, by model. */
 import type { RequestNoted } from "./oip/inference.ts";
 import type { OwnTotals } from "./oip/model-statistics.ts";
 
@@ -6,14 +6,8 @@ import type { OwnTotals } from "./oip/model-statistics.ts";
 export class OwnRequests {
   readonly #models = new Map<string, OwnTotals>();
 
-  note({ model, outcome, rows }: RequestNoted, nowMs: number): void {
-    if (outcome !== "ok") return;
-    const { answered = 0, queueUs = 0 } = this.#models.get(model) ?? {};
-    this.#models.set(model, {
-      answered: answered + rows.length,
-      queueUs: queueUs + rows.reduce((sum, row) => sum + (row.queueUs ?? 0), 0),
-      lastAtMs: Math.round(nowMs),
-    });
+  note({ model, outcome }: RequestNoted, nowMs: number): void {
+    if (outcome === "ok") this.#models.set(model, { lastAtMs: Math.round(nowMs) });
   }
 
   of(model: string): OwnTotals | undefined {

@@ -2,7 +2,8 @@
  * Connects the gateway to the ingress of the same process without messages or encoding. Checks, figures and timers are
  * those of any other request.
  */
-import { TuttiError } from "@tutti/protocol";
+import { type ResultBatch, TuttiError } from "@tutti/protocol";
+import { between } from "@tutti/units";
 import { decodeTensors } from "@tutti/wire";
 import type { PendingRequest } from "./requests/pending-request.ts";
 import type { OutcomeTicket } from "./requests/outcome-ticket.ts";
@@ -23,8 +24,8 @@ export function localIngress({ serves, submit, cancel }: LocalIngressOptions): L
         isStage: false,
         held: undefined,
         isGone: false,
-        outcome: (outcome) =>
-          done(outcome instanceof TuttiError ? outcome : answerOf(outcome, ticket.held!.model.spec.version)),
+        outcome: (outcome, results) =>
+          done(outcome instanceof TuttiError ? outcome : answerOf(outcome, ticket.held!, results)),
       };
       submit(request, ticket);
       return {
@@ -38,9 +39,18 @@ export function localIngress({ serves, submit, cancel }: LocalIngressOptions): L
 }
 
 /** @param tensors - borrowed, so its reader gets a copy */
-function answerOf(tensors: Uint8Array, version: string): LocalAnswer | TuttiError {
+function answerOf(
+  tensors: Uint8Array,
+  { arrivedAt, model }: PendingRequest,
+  results: ResultBatch | undefined,
+): LocalAnswer | TuttiError {
   try {
-    return { outputs: decodeTensors(new Uint8Array(tensors)), version };
+    return {
+      outputs: decodeTensors(new Uint8Array(tensors)),
+      version: model.spec.version,
+      batchSize: results?.batchSize,
+      queueUs: results === undefined ? undefined : between(arrivedAt, results.startedAt),
+    };
   } catch (cause) {
     return new TuttiError("TUTTI_INTERNAL", "the executor's outputs can't be read", { cause });
   }

@@ -38,6 +38,10 @@ export interface LocalRequest {
 export interface LocalAnswer {
   readonly outputs: readonly Tensor[];
   readonly version: string;
+  /** Number of requests in its batch. */
+  readonly batchSize: number | undefined;
+  /** From its arrival to the start of its run, by the clocks of ingress and executor. */
+  readonly queueUs: Micros | undefined;
 }
 
 export interface LocalCall {

@@ -15,7 +15,7 @@ type Figures = Readonly<Record<string, number>>;
 
 /** Figures of a model's threads that are summed, by the role that reports them. */
 export const SUMMED_FIGURES = {
-  ingress: ["offered", "ok", "late", "latencyUs"],
+  ingress: ["offered", "ok", "late", "latencyUs", "queueUs"],
   batcher: ["batches", "items", "lateStarts", "startDelayUs", "finished"],
   /** Requests that ran, and their time in the three parts of a run. */
   executor: ["computed", "computePullUs", "computeRunUs", "computePushUs"],

@@ -2,7 +2,6 @@
 import type { CatalogModel } from "@tutti/actors";
 import type { Heartbeat, Role, Route, ScalingAdvised, StatsReported } from "@tutti/protocol";
 import type { GpuId } from "@tutti/units";
-import type { OwnTotals } from "../oip/model-statistics.ts";
 import type { GpuTotals, ModelTotals } from "./cluster-figures.ts";
 import type { PartReport, PartTotals } from "./part-totals.ts";
 
@@ -12,7 +11,6 @@ export interface ClusterView {
   readonly totalsOf: (model: string) => Readonly<ModelTotals> | undefined;
   /** The same of its jobs; undefined: it had none. */
   readonly jobsOf: (model: string) => Readonly<ModelTotals> | undefined;
-  readonly ownOf: (model: string) => OwnTotals | undefined;
   readonly gpus: () => ReadonlyMap<GpuId, Readonly<GpuTotals>>;
   readonly living: () => Iterable<StatsReported>;
   readonly peersOf: (role: Role) => Iterable<Heartbeat>;

@@ -18,7 +18,6 @@ export function declaredMetrics(): DeclaredMetric[] {
       models: none,
       totalsOf: () => undefined,
       jobsOf: () => undefined,
-      ownOf: () => undefined,
       gpus: () => new Map(),
     },
     ...{ living: none, peersOf: none, takeovers: () => new Map(), advised: () => undefined, routes: none, parts: none },

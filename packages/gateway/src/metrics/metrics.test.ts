@@ -42,7 +42,6 @@ test("requests through the gateway are counted by model, application, SLO class 
   expect(valueOf(samples, "tutti_gateway_queue_seconds_bucket", { model: "twice", le: "0.001" })).toBe(0);
   expect(valueOf(samples, "tutti_gateway_queue_seconds_bucket", { model: "twice", le: "+Inf" })).toBe(2);
   expect(valueOf(samples, "tutti_gateway_batch_size_sum", { model: "twice" })).toBe(6);
-  expect(valueOf(samples, "nv_inference_queue_duration_us", { model: "twice", version: "1" })).toBe(3_000);
   expect(valueOf(samples, "tutti_gateway_in_flight", {})).toBe(0);
 });
 
@@ -64,7 +63,7 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   const ingress = scene.join("ingress", {}, () => ({
     countedFor,
     figures: { guardUs: 120, minuteTurnP50Us: 80, minuteTurnMaxUs: 2_400, minuteGcShare: 0.25 },
-    perThread: [{ thread, name: "twice", figures: { ...figures, ok, offered: ok + 3 } }],
+    perThread: [{ thread, name: "twice", figures: { ...figures, ok, offered: ok + 3, queueUs: 100 * ok } }],
   }));
   const batcher = scene.join("batcher", {}, () => ({
     countedFor,
@@ -101,7 +100,12 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
     model_stats: { inference_stats: Record<string, unknown> }[];
   };
   const infers = { count: 4 * rises, ns: 600_000 * rises };
-  expect(told.model_stats[0]!.inference_stats["compute_infer"]).toEqual(infers);
+  const { compute_infer: computed, queue, success } = told.model_stats[0]!.inference_stats;
+  expect(computed).toEqual(infers);
+  const risen = (success as { readonly count: number }).count;
+  expect(queue).toEqual({ count: risen, ns: 100_000 * risen });
+  expect(risen).toBeGreaterThan(0);
+  expect(valueOf(samples, "nv_inference_queue_duration_us", labels)).toBe(100 * risen);
   expect(valueOf(samples, "nv_inference_pending_request_count", labels)).toBe(4);
   expect(valueOf(samples, "tutti_queue_length", { model: "twice" })).toBe(4);
   expect(valueOf(samples, "tutti_answer_p99_seconds", { model: "twice" })).toBeCloseTo(0.02);

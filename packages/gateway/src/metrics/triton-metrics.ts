@@ -1,6 +1,5 @@
 /** Triton's metrics under the names that its dashboards know. */
 import { publicNameOf } from "@tutti/protocol";
-import type { OwnTotals } from "../oip/model-statistics.ts";
 import type { ModelTotals } from "./cluster-figures.ts";
 import type { ClusterView, Declaration } from "./declaration.ts";
 import { ofThreads } from "./model-metrics.ts";
@@ -8,7 +7,7 @@ import { ofThreads } from "./model-metrics.ts";
 type TritonCounter = (
   name: string,
   help: string,
-  read: (totals: Readonly<ModelTotals> | undefined, own: OwnTotals | undefined) => number,
+  read: (totals: Readonly<ModelTotals> | undefined) => number,
 ) => Declaration;
 
 /** Compute times per request, as Triton counts: each request of a batch spends the whole of the batch's time. */
@@ -42,10 +41,7 @@ export function tritonMetrics(view: ClusterView): Declaration[] {
     labels: ["model", "version"],
     *rows() {
       for (const { spec } of view.models())
-        yield [
-          { model: publicNameOf(spec.name), version: spec.version },
-          read(view.totalsOf(spec.name), view.ownOf(spec.name)),
-        ];
+        yield [{ model: publicNameOf(spec.name), version: spec.version }, read(view.totalsOf(spec.name))];
     },
   });
   return [
@@ -63,8 +59,8 @@ export function tritonMetrics(view: ClusterView): Declaration[] {
     ),
     counter(
       "nv_inference_queue_duration_us",
-      "Time from arrival to the start of the run, in microseconds, of requests through this gateway",
-      (_, own) => own?.queueUs ?? 0,
+      "Time of successful requests from arrival to the start of the run, in microseconds",
+      (totals) => totals?.queueUs ?? 0,
     ),
     ...computeMetrics(counter),
     {

@@ -263,7 +263,7 @@ function askNearby(
       isDone = true;
       signal.removeEventListener("abort", cancel);
       if (outcome instanceof TuttiError) reject(outcome);
-      else resolve({ ...outcome, model: publicName, batchSize: undefined, queueUs: undefined });
+      else resolve({ ...outcome, model: publicName });
     },
   );
   if (call === undefined) return undefined;

@@ -25,10 +25,8 @@ export interface ModelStatistics {
   readonly batch_stats: readonly [];
 }
 
-/** Totals of this gateway's own requests: only their answers tell how long each waited. */
+/** This gateway's own requests. */
 export interface OwnTotals {
-  readonly answered: number;
-  readonly queueUs: number;
   readonly lastAtMs: number;
 }
 
@@ -51,7 +49,7 @@ export function modelStatistics(
     inference_stats: {
       success: { count: totals?.ok ?? 0, ns: ns(totals?.latencyUs ?? 0) },
       fail: { count: refusedOf(totals), ns: 0 },
-      queue: own === undefined ? NONE : { count: own.answered, ns: ns(own.queueUs) },
+      queue: { count: totals?.ok ?? 0, ns: ns(totals?.queueUs ?? 0) },
       compute_input: computed(totals?.computePullUs),
       compute_infer: computed(totals?.computeRunUs),
       compute_output: computed(totals?.computePushUs),

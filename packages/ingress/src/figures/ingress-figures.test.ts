@@ -1,4 +1,4 @@
-import { type ModelSpec, TuttiError } from "@tutti/protocol";
+import { type ModelSpec, type ResultBatch, TuttiError } from "@tutti/protocol";
 import { type Instant, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "@tutti/actors/runtime";
@@ -23,7 +23,7 @@ const NOW = {
   warmModels: 0,
 };
 
-const answered = (now: Instant) => ({ error: undefined, by: "ingress" as const, now });
+const answered = (now: Instant) => ({ error: undefined, by: "ingress" as const, now, results: undefined });
 
 test("every request is counted in all and under its own model, answered or refused with its cause", () => {
   const figures = new IngressFigures();
@@ -45,6 +45,18 @@ test("every request is counted in all and under its own model, answered or refus
   const p99 = report.perThread?.[0]?.figures["p99Us"];
   expect(p99).toBeGreaterThanOrEqual(99_000);
   expect(p99).toBeLessThan(105_000);
+});
+
+test("the part of a request's time until its run started is queue time, and none where the clocks disagree", () => {
+  const figures = new IngressFigures();
+  const mlp = spec("mlp", 1);
+  for (const startedMs of [4, 5, 0]) {
+    figures.accept(mlp);
+    const results = { startedAt: at(startedMs) } as ResultBatch;
+    figures.settle(held(mlp, at(1), at(100)), { ...answered(at(11)), results });
+  }
+  const { perThread } = figures.report({ at: at(11), ...NOW });
+  expect(perThread).toMatchObject([{ figures: { ok: 3, latencyUs: 30_000, queueUs: 7_000 } }]);
 });
 
 test("a model that was unloaded is forgotten, also by requests of it that end later", () => {

@@ -26,11 +26,13 @@ class ModelFigures {
   ok = 0;
   late = 0;
   latencyUs = 0;
+  /** Part of it until the start of the run. */
+  queueUs = 0;
 
   report(now: Instant): Record<string, number> {
-    const { offered, ok, late, latencyUs } = this;
+    const { offered, ok, late, latencyUs, queueUs } = this;
     const p99Us = this.latencies.quantile(now, 0.99);
-    return { offered, ok, late, latencyUs, p99Us, ...refusals(this.refused) };
+    return { offered, ok, late, latencyUs, queueUs, p99Us, ...refusals(this.refused) };
   }
 }
 
@@ -111,7 +113,7 @@ export class IngressFigures {
     this.parts.refused(variantOf(name, variant), code);
   }
 
-  settle(held: PendingRequest, { error, by, now }: Pick<RequestEnding, "error" | "by" | "now">): void {
+  settle(held: PendingRequest, { error, by, now, results }: RequestEnding): void {
     const { name, variant } = held.model.spec;
     if (variant !== undefined) {
       if (error !== undefined) this.parts.refused(variantOf(name, variant), error.code);
@@ -131,7 +133,9 @@ export class IngressFigures {
       figures.latencyUs += latency;
       if (now > held.deadline) figures.late++;
     }
-    model?.latencies.note(now, latency);
+    if (model === undefined) return;
+    model.latencies.note(now, latency);
+    if (results !== undefined) model.queueUs += between(held.arrivedAt, results.startedAt);
   }
 
   forget(spec: ModelSpec): void {

@@ -1,4 +1,4 @@
-import type { TuttiError } from "@tutti/protocol";
+import type { ResultBatch, TuttiError } from "@tutti/protocol";
 import type { PendingRequest } from "./pending-request.ts";
 
 /**
@@ -12,6 +12,6 @@ export interface OutcomeTicket {
   held: PendingRequest | undefined;
   /** Whether the requester gave up: a request that is still being read is then not held. */
   isGone: boolean;
-  /** Called once. @param outcome - outputs are borrowed */
-  outcome(outcome: Uint8Array | TuttiError): void;
+  /** Called once. @param outcome - outputs are borrowed @param results - of its executor, if it ran */
+  outcome(outcome: Uint8Array | TuttiError, results?: ResultBatch): void;
 }

@@ -93,11 +93,11 @@ export class RequestSettlement {
     const hasFailed = results !== undefined && error === outcome;
     const by = hasFailed ? "executor" : held.refusedBy !== 0 ? "batcher" : "ingress";
     if (held.isJob) figures.jobs.settle(held, error, now);
-    else if (held.onSettled === undefined) figures.settle(held, { error, by, now });
+    else if (held.onSettled === undefined) figures.settle(held, { error, by, now, results });
     else held.onSettled();
     refusals.note(held, { error, by, now, results });
     if (held.span !== undefined) endRequestSpan(tracer, held, { error, heardAt: now, now: clock.now(), results });
-    held.ticket?.outcome(error ?? outcome);
+    held.ticket?.outcome(error ?? outcome, results);
     onEnded();
   }
 
