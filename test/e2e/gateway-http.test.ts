@@ -59,6 +59,20 @@ test("JSON, binary tensors and several rows give what the model says", async () 
   expect([...new Float32Array(bytes.slice(at).buffer)]).toEqual([2, 3, 4, 5]);
 });
 
+test("a sound that can't be read is listed as refused, and found by its trace", async () => {
+  const trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const response = await fetch(cluster.http + INFER, {
+    method: "POST",
+    body: new Uint8Array(100),
+    headers: { ...AS_E2E, "content-type": "audio/wav", traceparent: `00-${trace}-00f067aa0ba902b7-01` },
+  });
+  expect(response.status, await response.text()).toBe(400);
+  const { code, stdout, stderr } = await cluster.up.command("refusals", "--request", trace, "--json");
+  expect([code, stderr]).toEqual([0, ""]);
+  const { requests } = JSON.parse(stdout) as { readonly requests: readonly object[] };
+  expect(requests).toMatchObject([{ app: "e2e", traceId: trace, cause: "TUTTI_INVALID_INPUT", by: "ingress" }]);
+});
+
 test("the time that requests wait for each other is in statistics, Triton's metric and the histogram", async () => {
   const rows = Array.from({ length: 40 }, () => post(INFER, x(1, 2, 3, 4), AS_E2E));
   for (const { status } of await Promise.all(rows)) expect(status).toBe(200);

@@ -1,6 +1,6 @@
 /** Interfaces through which actors of one process reach each other without messages. */
 import type { BatchDispatched, CostOffset, Tensor, TuttiError } from "@tutti/protocol";
-import type { ActorKey, Micros } from "@tutti/units";
+import type { ActorKey, Instant, Micros } from "@tutti/units";
 
 /**
  * Sends batches of this process' batcher together with their rows, as if their executor had pulled them already (T2).
@@ -33,6 +33,10 @@ export interface LocalRequest {
   readonly traceparent: string | undefined;
   /** Whether it is a job (docs/algorithms.md, A13), which gets time that no request needs. Default: a request. */
   readonly isJob?: boolean;
+  /** When its first byte came. Default: now. */
+  readonly arrivedAt?: Instant;
+  /** Why it can't be asked for: it is counted and listed as refused, and goes no further. */
+  readonly refusal?: TuttiError;
 }
 
 export interface LocalAnswer {

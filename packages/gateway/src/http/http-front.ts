@@ -183,13 +183,14 @@ export class HttpFront {
   }
 
   #infer({ request, params, gone, app }: Call): Promise<HttpAnswer> {
+    const receivedAt = performance.now();
     const { headers } = request;
     const { model = "", version } = params;
     // Check all that needs no body before the body is read.
     const served = this.#inferenceService.modelOrPipeline(model, version);
     const kind = mediaKindOf(headers["content-type"]);
     const client = this.#bodies.clientOf(request.socket);
-    const call = { model, version, app, client, headers, signal: gone, slo: served?.spec.slo };
+    const call = { model, version, app, client, headers, signal: gone, slo: served?.spec.slo, receivedAt };
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#inferenceService));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);

@@ -24,11 +24,13 @@ export interface HttpInferCall {
   readonly signal: CancelSignal;
   /** The model's SLO. */
   readonly slo: Micros | undefined;
+  /** When its first byte came, by `performance.now()`. */
+  readonly receivedAt: number;
 }
 
 /** @throws {TuttiError} as a rejection */
 export async function inferOverHttp(
-  { model, version, app, client, headers, body, signal, slo: own }: HttpInferCall,
+  { model, version, app, client, headers, body, signal, slo: own, receivedAt }: HttpInferCall,
   { protocol, longBodies }: { readonly protocol: ProtocolInference; readonly longBodies: LongBodies },
 ): Promise<HttpAnswer> {
   const jsonBytes = readJsonLength(headers[JSON_LENGTH_HEADER], body.byteLength);
@@ -41,7 +43,8 @@ export async function inferOverHttp(
   // Reading a long body counts against the SLO.
   if (isLong) terms = termsLeft(terms, own, performance.now() - startedAt);
   const { id, outputs } = head;
-  const outcome = await protocol.infer({ model, version, id, inputs, outputs, owner: app, client, terms, signal });
+  const asked = { model, version, id, inputs, outputs, owner: app, client, terms, receivedAt, signal };
+  const outcome = await protocol.infer(asked);
   return httpAnswerOf({ outcome, id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
 }
 

@@ -28,11 +28,11 @@ export async function inferMediaOverHttp(call: HttpMediaCall, parts: MediaParts)
 }
 
 function outcomeOf(call: HttpMediaCall, terms: RequestTerms, parts: MediaParts): Promise<InferOutcome> {
-  const { model, version, kind, input, body, slo, signal } = call;
+  const { model, version, kind, input, body, slo, receivedAt, signal } = call;
   const asked = { model, version, wanted: undefined, terms, signal };
   // A pipeline's first function is its pre-processor.
   if (input === undefined) return parts.inference.infer({ ...asked, inputs: [fileTensor(kind, body)] });
-  return parts.media.infer({ ...asked, file: body, input, others: [], slo });
+  return parts.media.infer({ ...asked, file: body, input, others: [], slo, receivedAt });
 }
 
 const fileTensor = (kind: MediaKind, data: Uint8Array): Tensor => ({

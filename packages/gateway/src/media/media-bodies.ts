@@ -9,6 +9,7 @@ import type { MediaInput } from "@tutti/onnx-tools";
 import { WorkerSteps } from "@tutti/node/steps";
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import type { StepCall } from "@tutti/ports/steps";
+import { type Micros, formatDuration } from "@tutti/units";
 import { decodeTensors, encodeTensors } from "@tutti/wire";
 
 /** Pictures and sounds that wait for a thread; beyond, OVERLOADED. */
@@ -25,6 +26,8 @@ export interface MediaBody {
   readonly input: MediaInput;
   /** Aborts when the client no longer waits. */
   readonly signal: CancelSignal;
+  /** Moment at which it is no longer wanted, by `performance.now()`, and the time until then. */
+  readonly deadline?: { readonly at: number; readonly within: Micros } | undefined;
 }
 
 /**
@@ -45,10 +48,10 @@ export class MediaBodies {
    * Decodes one body.
    *
    * @returns the tensors of one request; for a model that takes sound frame by frame, one for each frame
-   * @throws {TuttiError} INVALID_INPUT, TOO_LARGE, OVERLOADED, CANCELLED, or INTERNAL where decoding took its thread
-   *   too long
+   * @throws {TuttiError} INVALID_INPUT, TOO_LARGE, OVERLOADED, CANCELLED, DEADLINE_EXCEEDED, or INTERNAL where decoding
+   *   took its thread too long
    */
-  async tensors({ model, app, bytes, input, signal }: MediaBody): Promise<readonly Tensor[]> {
+  async tensors({ model, app, bytes, input, signal, deadline }: MediaBody): Promise<readonly Tensor[]> {
     const steps = await this.#running();
     const call: StepCall = {
       ...{ pipeline: model, function: FUNCTION, makes: "requests", app },
@@ -60,11 +63,17 @@ export class MediaBodies {
       ...{ id: undefined, stages: {}, kept: {} },
     };
     return new Promise((resolve, reject) => {
-      const onGone = (): void => {
+      const end = (error: TuttiError): void => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", onGone);
         giveUp();
-        reject(new TuttiError("TUTTI_CANCELLED", "the client went away"));
+        reject(error);
       };
+      const onGone = (): void => end(new TuttiError("TUTTI_CANCELLED", "the client went away"));
+      const timer =
+        deadline && setTimeout(() => end(late(deadline.within)), Math.max(0, deadline.at - performance.now()));
       const giveUp = steps.run(call, (outcome) => {
+        clearTimeout(timer);
         signal.removeEventListener("abort", onGone);
         if (!(outcome instanceof TuttiError)) return resolve(outcome.messages.flatMap(decodeTensors));
         reject(outcome.code === "TUTTI_OVERLOADED" ? this.#full() : outcome);
@@ -106,3 +115,6 @@ export class MediaBodies {
     return new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
   }
 }
+
+const late = (within: Micros): TuttiError =>
+  new TuttiError("TUTTI_DEADLINE_EXCEEDED", `it was not received and decoded within ${formatDuration(within)}`);

@@ -7,6 +7,7 @@ import { type AudioInput, type MediaInput, initialState } from "@tutti/onnx-tool
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { joinRows } from "../oip/batch-rows.ts";
+import type { BegunRequest } from "../oip/begun-request.ts";
 import type { InferOutcome, Inference } from "../oip/inference.ts";
 import { type RequestTerms, termsLeft } from "../oip/request-terms.ts";
 import type { MediaBodies } from "./media-bodies.ts";
@@ -26,6 +27,8 @@ export interface MediaCall {
   readonly terms: RequestTerms;
   /** The model's SLO. */
   readonly slo: Micros | undefined;
+  /** When its first byte came, by `performance.now()`. Default: now. */
+  readonly receivedAt?: number | undefined;
   readonly signal: CancelSignal;
 }
 
@@ -39,28 +42,56 @@ const FOR_TIME: ReadonlySet<string> = new Set([
 ]);
 
 export class MediaInference {
-  readonly #inference: Pick<Inference, "infer">;
+  readonly #inference: Pick<Inference, "infer" | "begin" | "refuse">;
   readonly #bodies: MediaBodies;
 
-  constructor(inference: Pick<Inference, "infer">, bodies: MediaBodies) {
+  constructor(inference: Pick<Inference, "infer" | "begin" | "refuse">, bodies: MediaBodies) {
     this.#inference = inference;
     this.#bodies = bodies;
   }
 
   /**
-   * Runs the inference. Decoding a picture counts against its SLO; each frame of a sound has the whole SLO. @throws
-   * {TuttiError} as a rejection
+   * Runs the inference. A picture's time counts from its first byte, decoding included; each frame of a sound has the
+   * whole SLO. @throws {TuttiError} as a rejection
    */
-  async infer({ file, input, others, slo, ...call }: MediaCall): Promise<InferOutcome> {
-    const { model, wanted, terms, signal } = call;
-    const startedAt = performance.now();
-    const tensors = await this.#bodies.tensors({ model, app: terms.app, bytes: file, input, signal });
-    if (input.kind === "audio")
-      return framesOutcome(tensors, input, (inputs) =>
-        this.#inference.infer({ ...call, inputs: [...inputs, ...others], wanted: withState(wanted, input) }),
-      );
-    const left = termsLeft(terms, slo, performance.now() - startedAt);
-    return this.#inference.infer({ ...call, inputs: [...tensors, ...others], terms: left });
+  async infer({ file, input, others, slo, receivedAt = performance.now(), ...call }: MediaCall): Promise<InferOutcome> {
+    const { wanted, terms } = call;
+    let begun: BegunRequest | undefined = this.#inference.begin(call, receivedAt);
+    let tensors: readonly Tensor[];
+    let left = terms;
+    const isPicture = input.kind === "image";
+    try {
+      const last = isPicture ? (terms.costs?.at(-1)!.after ?? terms.slo ?? slo) : undefined;
+      tensors = await this.#decode(begun, { ...call, file, input }, last);
+      if (isPicture) left = termsLeft(terms, slo, performance.now() - receivedAt);
+    } catch (error) {
+      this.#inference.refuse(begun, call, error as TuttiError);
+      throw error;
+    }
+    if (input.kind !== "audio")
+      return this.#inference.infer({ ...call, inputs: [...tensors, ...others], terms: left, begun });
+    return framesOutcome(tensors, input, (inputs) => {
+      const first = begun;
+      begun = undefined;
+      return this.#inference.infer({
+        ...{ ...call, inputs: [...inputs, ...others], wanted: withState(wanted, input) },
+        ...(first !== undefined && { begun: first }),
+      });
+    });
+  }
+
+  async #decode(
+    begun: BegunRequest,
+    { model, terms, file, input, signal }: Pick<MediaCall, "model" | "terms" | "file" | "input" | "signal">,
+    within: Micros | undefined,
+  ): Promise<readonly Tensor[]> {
+    const end = begun.beginDecoding();
+    const deadline = within === undefined ? undefined : { at: begun.receivedAt + within / 1_000, within };
+    try {
+      return await this.#bodies.tensors({ model, app: terms.app, bytes: file, input, signal, deadline });
+    } finally {
+      end();
+    }
   }
 }
 

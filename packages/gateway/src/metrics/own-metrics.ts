@@ -32,6 +32,7 @@ export class OwnMetrics {
   readonly #budget = new LabelBudget();
   readonly #requests = new Map<RequestLabels, RequestSeries>();
   readonly #rows = new Map<string, RowSeries>();
+  readonly #decoding = new Map<string, BucketCounts>();
 
   constructor(registry: Registry, gauges: OwnGauges) {
     for (const metric of [...this.#requestMetrics(), ...this.#rowMetrics()]) registerCounted(registry, metric);
@@ -49,12 +50,17 @@ export class OwnMetrics {
     gauge("tutti_gateway_body_bytes", "Bodies that this gateway holds", gauges.bodyBytes);
   }
 
-  note({ model, app, sloS, outcome, durationS, rows }: RequestNoted): void {
+  note({ model, app, sloS, outcome, durationS, decodeS, rows }: RequestNoted): void {
     const labels = this.#budget.labelsOf(model, app, sloS);
     let series = this.#requests.get(labels);
     if (series === undefined) this.#requests.set(labels, (series = new RequestSeries()));
     series.outcomes.set(outcome, (series.outcomes.get(outcome) ?? 0) + 1);
     series.duration.observe(durationS);
+    if (decodeS !== undefined) {
+      let decoding = this.#decoding.get(labels.model);
+      if (decoding === undefined) this.#decoding.set(labels.model, (decoding = new BucketCounts(SECONDS)));
+      decoding.observe(decodeS);
+    }
     if (outcome !== "ok") return;
     if (durationS <= sloS) series.good++;
     let ofRows = this.#rows.get(labels.model);
@@ -89,7 +95,7 @@ export class OwnMetrics {
       {
         type: "histogram",
         name: duration,
-        help: "From a request's body to its answer, refusals included",
+        help: "From a request's body, or the first byte of a picture or sound, to its answer, refusals included",
         labelNames: REQUEST,
         samples: of((labels, series) => series.duration.samples(duration, { ...labels })),
       },
@@ -97,11 +103,24 @@ export class OwnMetrics {
   }
 
   #rowMetrics(): CountedMetric[] {
-    const histogram = (name: string, help: string, read: (series: RowSeries) => BucketCounts): CountedMetric => ({
+    const histogramOf = <Series>(
+      all: ReadonlyMap<string, Series>,
+      name: string,
+      help: string,
+      read: (series: Series) => BucketCounts,
+    ): CountedMetric => ({
       ...{ type: "histogram", name, help, labelNames: ["model"] },
-      samples: () => [...this.#rows].flatMap(([model, series]) => [...read(series).samples(name, { model })]),
+      samples: () => [...all].flatMap(([model, series]) => [...read(series).samples(name, { model })]),
     });
+    const histogram = (name: string, help: string, read: (series: RowSeries) => BucketCounts): CountedMetric =>
+      histogramOf(this.#rows, name, help, read);
     return [
+      histogramOf(
+        this.#decoding,
+        "tutti_gateway_decode_seconds",
+        "From a picture or sound as a whole to its tensors or its refusal, waiting for a thread included",
+        (counts) => counts,
+      ),
       histogram(
         "tutti_gateway_queue_seconds",
         "From a row's arrival at an ingress to the start of its run, deferral included",

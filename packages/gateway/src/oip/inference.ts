@@ -1,19 +1,13 @@
 /** Inference requests to the cluster, shared by HTTP and gRPC. */
 import type { CatalogModel, LocalActors } from "@tutti/actors";
 import type { CancelSignal, InferOptions, TensorAnswer } from "@tutti/client";
-import {
-  type ModelSpec,
-  type PipelineReport,
-  type Tensor,
-  NAME_RULE,
-  TuttiError,
-  isName,
-  publicNameOf,
-} from "@tutti/protocol";
-import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
-import type { Instant, Micros } from "@tutti/units";
+import { type PipelineReport, type Tensor, NAME_RULE, TuttiError, isName } from "@tutti/protocol";
+import type { Tracer } from "@tutti/ports/telemetry";
+import type { Micros } from "@tutti/units";
 import type { AppClients } from "./app-clients.ts";
 import { joinRows, splitRows } from "./batch-rows.ts";
+import { BegunRequest } from "./begun-request.ts";
+import { type RequestTarget, targetOf } from "./request-target.ts";
 import type { RequestTerms } from "./request-terms.ts";
 
 export interface InferCall {
@@ -25,6 +19,8 @@ export interface InferCall {
   /** Names; undefined: all. */
   readonly wanted: readonly string[] | undefined;
   readonly terms: RequestTerms;
+  /** Set where it began before its tensors were made. */
+  readonly begun?: BegunRequest;
   /** Aborts when the client disconnects. */
   readonly signal: CancelSignal;
 }
@@ -43,6 +39,8 @@ export interface RequestNoted {
   /** "ok", or the code of the refusal. */
   readonly outcome: string;
   readonly durationS: number;
+  /** Time in which its file became tensors; undefined: it came as tensors. */
+  readonly decodeS?: number;
   readonly rows: readonly TensorAnswer[];
 }
 
@@ -83,41 +81,70 @@ export class Inference {
 
   /** @throws {TuttiError} as a rejection */
   async infer(call: InferCall): Promise<InferOutcome> {
-    const startedAt = performance.now();
-    const spec = modelNamed(this.#ports.modelOf, call.model, call.version)?.spec;
-    const target = spec === undefined ? this.#pipelineTarget(call.model) : targetOf(spec);
-    const rows = spec === undefined ? [call.inputs] : splitRows(spec, call.inputs);
-    const noted = {
-      model: target.name,
-      version: target.version,
-      app: call.terms.app,
-      sloS: (call.terms.slo ?? target.slo ?? Infinity) / 1e6,
-    };
-    const note = (outcome: string, results: readonly TensorAnswer[]): void => {
-      if (!this.#isKnown(target, outcome)) return;
-      const durationS = (performance.now() - startedAt) / 1_000;
-      this.#ports.note({ ...noted, ...this.#answeredBy(target, results), outcome, durationS, rows: results });
-    };
-    const { terms, end } = this.#trace(target, rows.length, call.terms);
+    const begun = call.begun ?? this.begin(call, performance.now());
+    const { spec, target } = begun;
     try {
+      const rows = spec === undefined ? [call.inputs] : splitRows(spec, call.inputs);
+      begun.asksFor(rows.length);
+      const terms = begun.traced(call.terms);
       const results = await this.#ask(target, rows, terms === call.terms ? call : { ...call, terms });
-      end(undefined);
-      note("ok", results);
+      begun.answered(results);
       const answers = results.map((result) => outputsOf(target, result, call.wanted));
       const version = results[0]?.version ?? target.version;
       return { model: target.publicName, version, outputs: joinRows(answers) };
     } catch (error) {
-      end(error);
-      note(error instanceof TuttiError ? error.code : "TUTTI_INTERNAL", []);
+      begun.failed(error);
       throw error;
     }
   }
 
   /**
+   * Begins a request whose tensors are yet to be made. It goes on as `infer`, or ends as `refuse`.
+   *
+   * @param receivedAt - when its first byte came, by `performance.now()`: its time counts from there
+   * @throws {TuttiError} NOT_FOUND, INVALID_INPUT
+   */
+  begin({ model, version, terms }: Pick<InferCall, "model" | "version" | "terms">, receivedAt: number): BegunRequest {
+    const spec = modelNamed(this.#ports.modelOf, model, version)?.spec;
+    const target = spec === undefined ? this.#pipelineTarget(model) : targetOf(spec);
+    const onEnd = this.#onEnd;
+    return new BegunRequest({ spec, target, terms, receivedAt, tracer: this.#ports.tracer, onEnd });
+  }
+
+  /**
+   * Ends a request that can't be asked for. The ingress of this process counts and lists it like those that it refuses
+   * itself.
+   */
+  refuse(begun: BegunRequest, { id, version }: Pick<InferCall, "id" | "version">, error: TuttiError): void {
+    const { target, arrivedAt } = begun;
+    const { app, slo = target.slo, priority, size, traceparent } = begun.traced(begun.terms);
+    this.#ports.local?.ingress?.ask(
+      {
+        ...{ target: target.publicName, app, tensors: [], version, id, slo, priority, size, traceparent, arrivedAt },
+        ...{ wanted: undefined, refusal: error },
+      },
+      () => undefined,
+    );
+    begun.failed(error);
+  }
+
+  readonly #onEnd = (begun: BegunRequest, outcome: string, rows: readonly TensorAnswer[]): void => {
+    const { target, terms, receivedAt, decodeMs } = begun;
+    if (!this.#isKnown(target, outcome)) return;
+    this.#ports.note({
+      ...{ model: target.name, version: target.version, app: terms.app },
+      sloS: (terms.slo ?? target.slo ?? Infinity) / 1e6,
+      ...this.#answeredBy(target, rows),
+      ...{ outcome, durationS: (performance.now() - receivedAt) / 1_000, rows },
+      ...(decodeMs !== undefined && { decodeS: decodeMs / 1_000 }),
+    });
+  };
+
+  /**
    * Whether metrics may name the target. Only an ingress knows the pipelines, and names come from outside, so a
    * pipeline counts as known once it has answered.
    */
-  #isKnown({ name, isPipeline }: Target, outcome: string): boolean {
+  #isKnown({ name, isPipeline }: RequestTarget, outcome: string): boolean {
     if (!isPipeline || this.#pipelines.has(name)) return true;
     if (outcome !== "ok" || this.#pipelines.size >= GATEWAY_PIPELINES_MAX) return false;
     this.#pipelines.add(name);
@@ -125,7 +152,7 @@ export class Inference {
   }
 
   /** A pipeline: it waits for the longest cold start of its stages' models. */
-  #pipelineTarget(name: string): Target {
+  #pipelineTarget(name: string): RequestTarget {
     const stages = this.#ports.pipelines?.().get(name)?.stages ?? [];
     const coldStarts = stages.map(({ model }) => this.#ports.modelOf(model)?.spec.scaleToZero?.coldStart ?? 0);
     const coldStart = Math.max(0, ...coldStarts) as Micros;
@@ -136,44 +163,14 @@ export class Inference {
   }
 
   /** Model and version that the figures belong to: where versions share requests, only the answer names it. */
-  #answeredBy({ publicName }: Target, results: readonly TensorAnswer[]): Partial<RequestNoted> {
+  #answeredBy({ publicName }: RequestTarget, results: readonly TensorAnswer[]): Partial<RequestNoted> {
     const version = results[0]?.version;
     const answered = version === undefined ? undefined : this.#ports.modelOf(publicName, version);
     return answered === undefined ? {} : { model: answered.spec.name, version: answered.spec.version };
   }
 
-  /**
-   * Starts the gateway's span of a request, the parent of its rows' spans. @returns terms with the span's context, and
-   * a function that ends it
-   */
-  #trace({ name: model, slo }: Target, rows: number, terms: RequestTerms) {
-    const { tracer } = this.#ports;
-    if (!tracer.enabled) return { terms, end: (): void => undefined };
-    const parent = parseTraceparent(terms.traceparent);
-    const startedAt = now();
-    const span = tracer.start(`gateway ${model}`, {
-      kind: "server",
-      at: startedAt,
-      ...(parent !== undefined && { parent }),
-      attributes: { "tutti.model": model, "tutti.app": terms.app, "tutti.rows": rows },
-    });
-    const end = (error: unknown): void => {
-      const at = now();
-      if (error !== undefined) {
-        const { code, message } =
-          error instanceof TuttiError ? error : { code: "TUTTI_INTERNAL", message: String(error) };
-        span.event("refused", at, { code, reason: message });
-        span.keep();
-        return span.end(at, message);
-      }
-      if (at - startedAt > (terms.slo ?? slo ?? Infinity)) span.keep();
-      span.end(at);
-    };
-    return { terms: { ...terms, traceparent: formatTraceparent(span.context) }, end };
-  }
-
   /** Asks for all rows. The first row that fails cancels the others, whose answers would be of no use. */
-  async #ask(target: Target, rows: readonly (readonly Tensor[])[], call: InferCall): Promise<TensorAnswer[]> {
+  async #ask(target: RequestTarget, rows: readonly (readonly Tensor[])[], call: InferCall): Promise<TensorAnswer[]> {
     const rowsMax = this.#ports.rowsMax ?? GATEWAY_ROWS_MAX;
     if (this.#inFlight + rows.length > rowsMax)
       throw new TuttiError(
@@ -217,7 +214,7 @@ export class Inference {
     }
   }
 
-  #askRow(target: Target, inputs: readonly Tensor[], call: InferCall): Promise<TensorAnswer> {
+  #askRow(target: RequestTarget, inputs: readonly Tensor[], call: InferCall): Promise<TensorAnswer> {
     const nearby = target.isPipeline ? undefined : this.#ports.local?.ingress;
     if (nearby !== undefined) {
       const answer = askNearby(nearby, target, inputs, call);
@@ -235,7 +232,7 @@ export class Inference {
  */
 function askNearby(
   ingress: NonNullable<LocalActors["ingress"]>,
-  { publicName, slo: own }: Target,
+  { publicName, slo: own }: RequestTarget,
   tensors: readonly Tensor[],
   { terms, wanted, version, id, signal }: InferCall,
 ): Promise<TensorAnswer> | undefined {
@@ -271,35 +268,6 @@ function askNearby(
   return promise;
 }
 
-/** Target of a request: a model, or else a pipeline, of which the gateway knows only the name. */
-interface Target {
-  /** Name in the figures. */
-  readonly name: string;
-  readonly publicName: string;
-  readonly version: string;
-  /** The model's SLO; only the ingress knows a pipeline's. */
-  readonly slo: Micros | undefined;
-  /** Time that the ingress adds where the model is parked; undefined: it never is. */
-  readonly coldStart?: Micros;
-  /** Names in the order of answers; undefined: all, in any order. */
-  readonly outputs: readonly string[] | undefined;
-  readonly isPipeline: boolean;
-}
-
-/** Targets of the models that are loaded: a request asks for one that others asked for before. */
-const targets = new WeakMap<ModelSpec, Target>();
-function targetOf(spec: ModelSpec): Target {
-  let target = targets.get(spec);
-  if (target === undefined) targets.set(spec, (target = modelTarget(spec)));
-  return target;
-}
-
-const modelTarget = ({ name, version, slo, scaleToZero, outputs }: ModelSpec): Target => ({
-  ...{ name, publicName: publicNameOf(name), version, slo, isPipeline: false },
-  ...(scaleToZero !== undefined && { coldStart: scaleToZero.coldStart }),
-  outputs: outputs.map((output) => output.name),
-});
-
 /**
  * Finds a model by name and version.
  *
@@ -317,7 +285,7 @@ export function modelNamed(modelOf: ModelOf, name: string, version: string | und
 }
 
 function optionsOf(
-  { slo: own, coldStart }: Target,
+  { slo: own, coldStart }: RequestTarget,
   { wanted, terms, version, id }: InferCall,
   signal: CancelSignal,
 ): InferOptions {
@@ -351,7 +319,7 @@ function checked(inputs: readonly Tensor[]): readonly Tensor[] {
 
 /** Orders outputs as they were asked for, or as the model declares them. */
 function outputsOf(
-  target: Target,
+  target: RequestTarget,
   { outputs }: TensorAnswer,
   wanted: readonly string[] | undefined,
 ): readonly Tensor[] {
@@ -361,5 +329,4 @@ function outputsOf(
   return names.flatMap((name) => outputs.find((output) => output.name === name) ?? []);
 }
 
-const now = (): Instant => Math.round((performance.timeOrigin + performance.now()) * 1000) as Instant;
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

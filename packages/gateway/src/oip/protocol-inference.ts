@@ -31,6 +31,8 @@ export interface ProtocolCall {
   /** Account to which bytes are charged. */
   readonly client: ClientBytes;
   readonly terms: RequestTerms;
+  /** When its first byte came, by `performance.now()`. Default: now. */
+  readonly receivedAt?: number;
   /** Aborts when the client disconnects. */
   readonly signal: CancelSignal;
 }
@@ -106,9 +108,10 @@ export class ProtocolInference {
       return inference.infer({ ...call, inputs, terms });
     }
     const input = mediaOf(spec, given);
+    const receivedAt = call.receivedAt ?? performance.now();
     const rest = call.inputs.filter((one) => one !== given);
     const [read, others] = await Promise.all([this.#read(given, call), this.#numbersOf(spec, rest, call)]);
-    return media.infer({ ...call, file: fileOf(read), input, others, slo: spec.slo });
+    return media.infer({ ...call, file: fileOf(read), input, others, slo: spec.slo, receivedAt });
   }
 
   /** @throws {TuttiError} as a rejection */

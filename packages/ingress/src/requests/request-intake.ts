@@ -106,8 +106,8 @@ export class RequestIntake {
   /** Takes a request of the gateway in this process, which differs from others only in the recipient of its outcome. */
   ask(local: LocalRequest, ticket: OutcomeTicket): void {
     const { clock, tracer, catalog } = this.#options;
-    const { target, app, id, traceparent } = local;
-    const asked = { target, app, reply: NOBODY, arrivedAt: clock.now(), onSettled: undefined, ticket };
+    const { target, app, id, traceparent, arrivedAt = clock.now(), refusal } = local;
+    const asked = { target, app, reply: NOBODY, arrivedAt, onSettled: undefined, ticket };
     const request = new PendingRequest(asked);
     request.messageId = id;
     request.publisherTrace = traceparent;
@@ -115,6 +115,8 @@ export class RequestIntake {
     try {
       checkNames(request);
       request.appId = fnv1a(app);
+      request.slo = local.slo ?? request.slo;
+      if (refusal !== undefined) throw refusal;
       const source = new LocalSource(local);
       if (source.byteLength > REQUEST_BYTES_MAX) throw tooLarge(source.byteLength);
       this.#admit(request, source);
