@@ -1,6 +1,7 @@
 /** Attacks by messages of many small values, which are cheap to send and were dear to decode. */
 import type { Attack, Scene } from "../attack.ts";
 import { GrpcConnection, STATUS, prefix } from "../clients/grpc.ts";
+import { RawNats } from "../clients/nats.ts";
 import { bytes, int, message } from "../clients/protobuf.ts";
 
 /** A little less than a message may have beside its raw tensors. */
@@ -48,7 +49,7 @@ const TIMES_RAW = 4;
 /** INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED. */
 const REFUSED: ReadonlySet<number> = new Set([3, 5, 8]);
 /** For what else the machine does. */
-const GRACE_MS = 1_000;
+const GRACE_MS = 500;
 
 const typedContents: Attack = {
   name: "typed-contents",
@@ -148,4 +149,59 @@ async function good(connection: GrpcConnection): Promise<string[]> {
   return status === STATUS.ok ? [] : [`four typed numbers were answered with ${status}: ${text}`];
 }
 
-export const decodingAttacks: readonly Attack[] = [typedContents];
+/** A map of 160,000 keys, in a megabyte of msgpack: where a request has its inputs, and at its top. */
+function keysInMsgpack(isTop: boolean): Uint8Array {
+  const keys = 160_000;
+  const map = Buffer.alloc(5 + 7 * keys);
+  map.writeUInt8(0xdf, 0);
+  map.writeUInt32BE(keys, 1);
+  for (let i = 0; i < keys; i++) {
+    map.write(`\xa5${i.toString(36).padStart(5, "k")}`, 5 + 7 * i, "latin1");
+    map.writeUInt8(0, 11 + 7 * i);
+  }
+  return isTop ? map : Buffer.concat([Buffer.from("\x81\xa6inputs", "latin1"), map]);
+}
+/** A list of a million numbers for a model of four. */
+const numbersInMsgpack = (): Uint8Array => {
+  const list = Buffer.alloc(5 + BYTES, 1);
+  list.writeUInt8(0xdd, 0);
+  list.writeUInt32BE(BYTES, 1);
+  const head = "\x81\xa6inputs\x91\x84\xa4name\xa1x\xa8datatype\xa4FP32\xa5shape\x92\x01\x04\xa4data";
+  return Buffer.concat([Buffer.from(head, "latin1"), list]);
+};
+
+const manyKeys: Attack = {
+  name: "msgpack-keys",
+  what: "40 bodies of 1 MB over NATS with 160,000 keys or a million numbers in msgpack",
+  system: "open",
+  async run(scene) {
+    const nats = await RawNats.open(scene.nats);
+    try {
+      nats.subscribe("_INBOX.a.>");
+      const bodies = [keysInMsgpack(true), keysInMsgpack(false), numbersInMsgpack()];
+      let sent = 0;
+      const askAllOver = (form: string, bodyOf: (i: number) => Uint8Array): Promise<number> =>
+        elapsedMs(async () => {
+          for (let i = 0; i < 40; i++)
+            nats.publish("infer.add-one.a", bodyOf(i), {
+              reply: `_INBOX.a.${sent++}`,
+              headers: { "Content-Type": `application/${form}` },
+            });
+          if (!(await nats.received(sent, 20_000))) throw new Error("some were never answered");
+        });
+      const broken: string[] = [];
+      for (let round = 0; round < scene.of(1, 10); round++) {
+        const rawMs = await askAllOver("octet-stream", () => Buffer.alloc(BYTES));
+        const keysMs = await askAllOver("msgpack", (i) => bodies[i % bodies.length]!);
+        if (keysMs > TIMES_RAW * rawMs + GRACE_MS)
+          broken.push(`40 of them took ${Math.round(keysMs)} ms, as many raw bytes ${Math.round(rawMs)}`);
+      }
+      if (nats.messages.some(({ headers }) => !headers.includes("Error"))) broken.push("one was answered");
+      return broken;
+    } finally {
+      nats.close();
+    }
+  },
+};
+
+export const decodingAttacks: readonly Attack[] = [typedContents, manyKeys];
