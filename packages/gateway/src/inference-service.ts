@@ -81,6 +81,10 @@ export class InferenceService {
   modelOrPipeline(name: string, version: string | undefined): CatalogModel | undefined {
     return modelNamed(this.#parts.modelOf, name, version);
   }
+  /** Whether ingresses report a pipeline of this name. */
+  isPipeline(name: string): boolean {
+    return this.#parts.pipelines().has(name);
+  }
   serverMetadata(): ReturnType<typeof serverMetadata> {
     return serverMetadata(this.memory.isOpen ? ["system_shared_memory"] : []);
   }

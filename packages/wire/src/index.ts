@@ -3,7 +3,7 @@ export * from "./fnv1a.ts";
 export * from "./frame.ts";
 export * from "./half.ts";
 export * from "./infer-forms.ts";
-export { fromJson, fromOutsideJson, pack, toJson, unpack } from "./msgpack.ts";
+export { fromJson, fromOutsideJson, hasFewValues, pack, toJson, unpack } from "./msgpack.ts";
 export * from "./rows.ts";
 export { newerForm, readStored, writeStored } from "./stored-values.ts";
 export * from "./tensor-message.ts";

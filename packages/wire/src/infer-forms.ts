@@ -20,7 +20,7 @@ import {
 } from "@tutti/protocol";
 import { bytesFromJson, bytesFromValues } from "./elements.ts";
 import { jsonFromBytes } from "./json-elements.ts";
-import { fromOutsideJson, pack, toJson, unpackViews } from "./msgpack.ts";
+import { fromOutsideJson, pack, toJson, unpackOutside } from "./msgpack.ts";
 import { decodeTensors, encodeTensors, isTensorMessage } from "./tensor-message.ts";
 
 export type Form = "json" | "msgpack" | "binary";
@@ -133,7 +133,7 @@ const isMap = (value: unknown): value is Body =>
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
 function readBody(form: "json" | "msgpack", payload: Uint8Array): Body {
-  const body = form === "json" ? fromOutsideJson(payload) : unpackViews(payload);
+  const body = form === "json" ? fromOutsideJson(payload) : unpackOutside(payload);
   if (!isMap(body)) throw invalid(`the payload is no object but ${describe(body)}`);
   return body;
 }

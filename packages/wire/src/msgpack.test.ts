@@ -2,7 +2,8 @@ import { TuttiError } from "@tutti/protocol";
 import fc from "fast-check";
 import { Packr } from "msgpackr";
 import { expect, test } from "vitest";
-import { decodeRequest, fromJson, pack, toJson, unpack } from "./index.ts";
+import { JSON_KEYS_MAX } from "./json-bounds.ts";
+import { decodeRequest, fromJson, hasFewValues, pack, toJson, unpack } from "./index.ts";
 
 const value = fc.anything({
   maxDepth: 3,
@@ -109,4 +110,26 @@ test("a request in msgpack of more lists than may be is refused before they are 
   const message = new Uint8Array(5 + 2 ** 20).fill(0x90);
   message.set([0xdd, 0, 0x10, 0, 0]); // a list of 2^20 empty ones
   expect(() => decodeRequest("msgpack", message)).toThrow("JSON_LISTS_MAX");
+});
+
+test("a request in msgpack of more keys than may be is refused before they are made, wherever they are", () => {
+  const keys = (count: number): object => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 0]));
+  const asked = (rest: object): (() => unknown) => {
+    const bytes = pack({ inputs: [], ...rest });
+    return () => decodeRequest("msgpack", bytes);
+  };
+  expect(asked(keys(JSON_KEYS_MAX - 1))).not.toThrow();
+  expect(asked(keys(JSON_KEYS_MAX))).toThrow("JSON_KEYS_MAX");
+  expect(asked({ more: [keys(JSON_KEYS_MAX / 2), keys(JSON_KEYS_MAX / 2)] })).toThrow("JSON_KEYS_MAX");
+  // Refused by the map's own length: its members are not even looked at.
+  const claimed = new Uint8Array(400_000).fill(0xff);
+  claimed.set([0xdf, 0, 2, 0, 0]);
+  expect(() => decodeRequest("msgpack", claimed)).toThrow("JSON_KEYS_MAX");
+});
+
+test("a message of few values is told from one of many, however long it is", () => {
+  const few = pack({ inputs: [{ data: new Uint8Array(1_000_000) }] });
+  expect([hasFewValues(few, 10), hasFewValues(few, 5)]).toEqual([true, false]);
+  expect(hasFewValues(pack(Array(1_000_000).fill(1)), 10)).toBe(false);
+  expect(hasFewValues(new Uint8Array([0xc1]), 10)).toBe(false);
 });

@@ -1,6 +1,6 @@
 import { TuttiError } from "@tutti/protocol";
 import { Packr } from "msgpackr";
-import { JSON_LISTS_MAX, checkJsonBounds } from "./json-bounds.ts";
+import { JSON_KEYS_MAX, JSON_LISTS_MAX, checkJsonBounds } from "./json-bounds.ts";
 
 /**
  * Plain maps and no records: every language reads them, and two processes need no shared structures. 64-bit integers
@@ -14,12 +14,25 @@ const borrowing = new Packr(options);
 export const pack = (value: unknown): Uint8Array => packr.pack(value);
 
 /** @throws {TuttiError} INVALID_INPUT for anything that isn't exactly one msgpack value */
-export const unpack = (bytes: Uint8Array): unknown => unpackWith(packr, bytes);
-/** As `unpack`, but binary members are views of `bytes`. */
-export const unpackViews = (bytes: Uint8Array): unknown => unpackWith(borrowing, bytes, JSON_LISTS_MAX);
+export const unpack = (bytes: Uint8Array): unknown => unpackWith(packr, bytes, UNBOUNDED);
+/** As `unpack`, for values from outside: no more keys and lists than JSON may have. Binaries are views of `bytes`. */
+export const unpackOutside = (bytes: Uint8Array): unknown => unpackWith(borrowing, bytes, OUTSIDE);
 
-function unpackWith(codec: Packr, bytes: Uint8Array, listsMax = Infinity): unknown {
-  const fault = faultOf(bytes, listsMax);
+/** Whether the bytes hold at most so many values, and end with the last: no more are looked at. */
+export function hasFewValues(bytes: Uint8Array, valuesMax: number): boolean {
+  return faultOf(bytes, { ...UNBOUNDED, values: valuesMax }) === undefined;
+}
+
+interface Bounds {
+  readonly values: number;
+  readonly lists: number;
+  readonly keys: number;
+}
+const UNBOUNDED: Bounds = { values: Infinity, lists: Infinity, keys: Infinity };
+const OUTSIDE: Bounds = { values: Infinity, lists: JSON_LISTS_MAX, keys: JSON_KEYS_MAX };
+
+function unpackWith(codec: Packr, bytes: Uint8Array, bounds: Bounds): unknown {
+  const fault = faultOf(bytes, bounds);
   if (fault !== undefined) throw new TuttiError("TUTTI_INVALID_INPUT", `unreadable msgpack: ${fault}`);
   try {
     return codec.unpack(bytes) as unknown;
@@ -35,11 +48,11 @@ const DEPTH_MAX = 32;
  * allocate an array of 2^32 places. Some of its extension types build regular expressions, errors or code: only
  * nil-like `undefined` (type 0) and timestamps pass.
  */
-function faultOf(bytes: Uint8Array, listsMax: number): string | undefined {
+function faultOf(bytes: Uint8Array, most: Bounds): string | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const left: number[] = [1]; // values still to come, by depth
   let at = 0;
-  let lists = 0;
+  let [values, lists, keys] = [0, 0, 0];
   while (left.length > 0) {
     if (left[left.length - 1]! === 0) {
       left.pop();
@@ -47,10 +60,13 @@ function faultOf(bytes: Uint8Array, listsMax: number): string | undefined {
     }
     left[left.length - 1]!--;
     if (at >= bytes.length) return "it ends early";
+    if (++values > most.values) return `it has more than ${most.values} values`;
     const head = bytes[at]!;
     const span = spanOf(head, view, at);
     if (span === undefined) return `byte 0x${head.toString(16)} at ${at} is not allowed`;
-    if (isList(head) && ++lists > listsMax) return `it has more than ${listsMax} lists and maps (JSON_LISTS_MAX)`;
+    if (isList(head) && ++lists > most.lists) return `it has more than ${most.lists} lists and maps (JSON_LISTS_MAX)`;
+    if (isMap(head)) keys += span.members / 2;
+    if (keys > most.keys) return `it has more than ${most.keys} keys (JSON_KEYS_MAX)`;
     at += span.bytes;
     if (at > bytes.length || span.members > bytes.length - at) return "it ends early";
     if (span.members > 0) {
@@ -63,6 +79,8 @@ function faultOf(bytes: Uint8Array, listsMax: number): string | undefined {
 
 /** True for arrays and maps, including empty ones. */
 const isList = (head: number): boolean => (head >= 0x80 && head <= 0x9f) || (head >= 0xdc && head <= 0xdf);
+
+const isMap = (head: number): boolean => (head >= 0x80 && head <= 0x8f) || head === 0xde || head === 0xdf;
 
 interface Span {
   bytes: number;

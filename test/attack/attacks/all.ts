@@ -6,6 +6,7 @@ import { bodyAttacks } from "./bodies.ts";
 import { browserAttacks } from "./browsers.ts";
 import { contentAttacks } from "./content.ts";
 import { dataPlaneAttacks } from "./data-plane.ts";
+import { decodingAttacks } from "./decoding.ts";
 import { mediaAttacks } from "./media.ts";
 import { endlessAttacks, modelAttacks } from "./models.ts";
 import { sharedMemoryAttacks } from "./shared-memory.ts";
@@ -16,6 +17,7 @@ export const ATTACKS: readonly Attack[] = [
   ...browserAttacks,
   ...smugglingAttacks,
   ...contentAttacks,
+  ...decodingAttacks,
   ...modelAttacks,
   ...mediaAttacks,
   ...bodyAttacks,

@@ -15,13 +15,13 @@ import { GatewayScene, TOKEN } from "../testing/gateway-scene.ts";
 import { GRPC_STATUS, grpcFailure } from "./grpc-errors.ts";
 import { inferenceService } from "./grpc-front.ts";
 import {
-  type WireInferRequest,
+  GRPC_ELEMENTS_MAX,
   type WireInferResponse,
   idOfRequest,
   outputsOfRequest,
-  parametersOfRequest,
-  tensorsOfRequest,
+  tensorsOfRequest as boundedTensors,
 } from "./grpc-tensors.ts";
+import { type InferMessage, readInferMessage } from "./infer-message.ts";
 
 let scene: GatewayScene;
 let client: Client;
@@ -220,26 +220,20 @@ test("everybody reads the repository's index, and models are changed with the ad
   expect(await call("RepositoryIndex")).toEqual({ models: [] });
 });
 
-const contents = (field: string, data: unknown[]) => ({
-  bool_contents: [],
-  int_contents: [],
-  int64_contents: [],
-  uint_contents: [],
-  uint64_contents: [],
-  fp32_contents: [],
-  fp64_contents: [],
-  bytes_contents: [],
-  [field]: data,
-});
-const request = (input: object, raw: Uint8Array[] = []): WireInferRequest => ({
-  model_name: "m",
-  model_version: "",
-  id: "",
-  parameters: {},
-  inputs: [{ name: "x", datatype: "FP32", shape: ["2"], parameters: {}, contents: null, ...input }],
-  outputs: [],
-  raw_input_contents: raw,
-});
+const { ModelInfer } = inferenceService().service;
+const contents = (field: string, data: readonly unknown[]) => ({ [field]: data });
+/** A request as the gateway reads it once a client has encoded it. */
+const request = (input: object, raw: Uint8Array[] = [], rest: object = {}): InferMessage =>
+  readInferMessage(
+    ModelInfer!.requestSerialize({
+      model_name: "m",
+      inputs: [{ name: "x", datatype: "FP32", shape: [2], ...input }],
+      raw_input_contents: raw,
+      ...rest,
+    }),
+  );
+const tensorsOfRequest = (asked: InferMessage) => boundedTensors(asked, () => 100);
+const refusalOf = (asked: InferMessage): string => asked.refusal?.message ?? "";
 const FIELDS: readonly (readonly [DataType, string, readonly unknown[]])[] = [
   ["BOOL", "bool_contents", [true, false]],
   ["INT8", "int_contents", [-128, 127]],
@@ -261,7 +255,7 @@ test("every datatype is read from its typed contents; what a type can't hold, or
       .sort(),
   );
   for (const [datatype, field, data] of FIELDS) {
-    const [tensor] = tensorsOfRequest(request({ datatype, contents: contents(field, [...data]) }));
+    const [tensor] = tensorsOfRequest(request({ datatype, contents: contents(field, data) }));
     expect(tensor?.data, datatype).toEqual(bytesFromValues("x", datatype, [2], data));
     expect(tensor?.data.byteLength).toBe(2 * bytesOf(datatype));
   }
@@ -279,7 +273,7 @@ test("every datatype is read from its typed contents; what a type can't hold, or
   expect(() => tensorsOfRequest(request({}, [new Uint8Array(8), new Uint8Array(8)]))).toThrow(
     "2 raw_input_contents for 1",
   );
-  expect(() => tensorsOfRequest(request({ shape: ["-1"] }))).toThrow("shape");
+  expect(() => tensorsOfRequest(request({ shape: [-1] }))).toThrow("shape");
 });
 
 test("contents in two places, or in the field of another datatype, are refused by the names of the fields", () => {
@@ -304,38 +298,41 @@ test("contents in two places, or in the field of another datatype, are refused b
 });
 
 test("inputs in shared memory have no contents, and those beside them keep theirs", () => {
-  const text = (value: string) => ({ parameter_choice: "string_param", string_param: value });
-  const count = (value: string) => ({ parameter_choice: "int64_param", int64_param: value });
-  const parameters = { shared_memory_region: text("r"), shared_memory_byte_size: count("8") };
-  const sent = { name: "y", datatype: "FP32", shape: ["1"], parameters: {}, contents: null };
-  const both = { ...request({ parameters }, [new Uint8Array(4)]) };
-  const [inRegion, raw] = tensorsOfRequest({ ...both, inputs: [...both.inputs, sent] });
+  const region = (bytes: number) => ({
+    shared_memory_region: { string_param: "r" },
+    shared_memory_byte_size: { int64_param: bytes },
+  });
+  const input = { name: "x", datatype: "FP32", shape: [2], parameters: region(8) };
+  const sent = { name: "y", datatype: "FP32", shape: [1] };
+  const [inRegion, raw] = tensorsOfRequest(request({}, [new Uint8Array(4)], { inputs: [input, sent] }));
   expect([inRegion!.slice, raw!.slice, raw!.data.byteLength]).toEqual([
     { region: "r", offset: 0, bytes: 8 },
     undefined,
     4,
   ]);
-  expect(() => tensorsOfRequest(both)).toThrow("1 raw_input_contents for 0 inputs");
-  const twice = request({ parameters, contents: contents("fp32_contents", [1, 2]) });
+  expect(() => tensorsOfRequest(request(input, [new Uint8Array(4)]))).toThrow("1 raw_input_contents for 0 inputs");
+  const twice = request({ ...input, contents: contents("fp32_contents", [1, 2]) });
   expect(() => tensorsOfRequest(twice)).toThrow("lies in shared memory and is sent too");
-  const short = { ...parameters, shared_memory_byte_size: count("4") };
-  expect(() => tensorsOfRequest(request({ parameters: short }))).toThrow("takes 8 bytes");
-  expect(() => tensorsOfRequest(request({ parameters: { shared_memory_region: {} } }))).toThrow("has no value");
+  expect(() => tensorsOfRequest(request({ parameters: region(4) }))).toThrow("takes 8 bytes");
+  expect(refusalOf(request({ parameters: { shared_memory_region: {} } }))).toContain("has no value");
 });
 
 test("a request says only so much beside its tensors, over gRPC as over HTTP", () => {
-  const parameters = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, flag]));
-  const flag = { parameter_choice: "bool_param", bool_param: true };
+  const parameters = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, { bool_param: true }]));
   const input = (count: number) => ({ contents: contents("fp32_contents", [1, 2]), parameters: parameters(count) });
-  expect(Object.keys(parametersOfRequest(parameters(64)))).toHaveLength(64);
-  expect(() => parametersOfRequest(parameters(65))).toThrow("PARAMETERS_MAX");
+  const ofRequest = (count: number) => request({}, [], { parameters: parameters(count) });
+  expect(Object.keys(ofRequest(64).parameters)).toHaveLength(64);
+  expect(refusalOf(ofRequest(65))).toContain("the request has more than 64 parameters (PARAMETERS_MAX)");
   expect(tensorsOfRequest(request(input(64)))).toHaveLength(1);
-  expect(() => tensorsOfRequest(request(input(65)))).toThrow("PARAMETERS_MAX");
-  const output = { name: "y", parameters: parameters(65) };
-  expect(() => outputsOfRequest({ ...request(input(0)), outputs: [output] })).toThrow("PARAMETERS_MAX");
-  expect(() =>
-    outputsOfRequest({ ...request(input(0)), outputs: Array(65).fill({ ...output, parameters: {} }) }),
-  ).toThrow("TENSORS_MAX");
+  expect(refusalOf(request(input(65)))).toContain('input "x" has more than 64 parameters (PARAMETERS_MAX)');
+  const outputs = [{ name: "y", parameters: parameters(64) }, { name: "z" }];
+  expect(outputsOfRequest(request({}, [], { outputs }))).toMatchObject([{ name: "y" }, { name: "z" }]);
+  expect(refusalOf(request({}, [], { outputs: [{ name: "y", parameters: parameters(65) }] }))).toContain(
+    'output "y" has more than 64 parameters',
+  );
+  for (const kind of ["inputs", "outputs"])
+    expect(refusalOf(request({}, [], { [kind]: Array(65).fill({ name: "y" }) }))).toContain("TENSORS_MAX");
   expect([idOfRequest(""), idOfRequest("x".repeat(256))]).toEqual([undefined, "x".repeat(256)]);
   expect(() => idOfRequest("x".repeat(257))).toThrow("ID_LENGTH_MAX");
 });
@@ -347,11 +344,27 @@ test("typed contents beyond the bound are refused with the advice to send raw on
   expect([long.code, long.details]).toEqual([status.RESOURCE_EXHAUSTED, expect.stringContaining("raw_input_contents")]);
 });
 
+test("no element is read of an input that has more of them than the model takes", async () => {
+  const input = { name: "x", datatype: "FP32", shape: [9, 4], contents: { fp32_contents: Array(36).fill(1) } };
+  const ask = (one: object): Promise<ServiceError> =>
+    failure(call("ModelInfer", { model_name: "twice", inputs: [one] }));
+  // Eight rows of four numbers are the most.
+  expect((await ask(input)).details).toContain("shape [9, 4] has 36 elements, of at most 32");
+  expect((await ask({ ...input, name: "z" })).details).toContain('"twice" has no input "z"');
+  expect(() => tensorsOfRequest(request({ contents: { fp32_contents: [1, 2, 3] } }))).toThrow("data has more");
+  const many = { ...input, shape: [GRPC_ELEMENTS_MAX + 1], contents: { bool_contents: [] }, datatype: "BOOL" };
+  expect((await failure(call("ModelInfer", { model_name: "nobody", inputs: [many] }))).details).toContain(
+    `of at most ${GRPC_ELEMENTS_MAX}`,
+  );
+  const strings = request({ datatype: "BYTES", shape: [GRPC_ELEMENTS_MAX + 1] });
+  expect(() => tensorsOfRequest(strings)).toThrow(`of at most ${GRPC_ELEMENTS_MAX}`);
+});
+
 test("whatever a message says of its tensors, it is read or refused as INVALID_INPUT (T8)", () => {
   const anything = fc.record({
     name: fc.string(),
     datatype: fc.oneof(fc.string(), fc.constantFrom(...Object.keys(DATA_TYPES))),
-    shape: fc.array(fc.oneof(fc.bigInt().map(String), fc.nat(4).map(String))),
+    shape: fc.array(fc.oneof(fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n).map(String), fc.nat(4).map(String))),
     contents: fc.option(fc.array(fc.float()).map((data) => contents("fp32_contents", data))),
   });
   fc.assert(

@@ -20,23 +20,25 @@ import type { Act } from "../auth/administration.ts";
 import type { InferenceService } from "../inference-service.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { type PortWish, listen } from "../listening.ts";
+import { elementsMax } from "../oip/batch-rows.ts";
 import { readTerms } from "../oip/request-terms.ts";
 import { asTuttiError, grpcFailure } from "./grpc-errors.ts";
 import { keysFirst } from "./grpc-keys.ts";
 import { GrpcListener } from "./grpc-listener.ts";
 import { type WireRegion, connectionOf, memoryStatus, registerMemory, unregisterMemory } from "./grpc-shared-memory.ts";
 import {
-  type WireInferRequest,
+  type ElementsMax,
+  GRPC_ELEMENTS_MAX,
   type WireInferResponse,
   type WireParameters,
   idOfRequest,
   outputsOfRequest,
-  parametersOfRequest,
   responseOf,
   tensorsOfRequest,
 } from "./grpc-tensors.ts";
 import { IncomingCalls } from "./incoming-calls.ts";
-import { type MessageKind, refusalOf } from "./message-scan.ts";
+import { GRPC_TYPED_BYTES_MAX, type InferMessage, readInferMessage } from "./infer-message.ts";
+import { refusalOf } from "./message-scan.ts";
 import { StandardServices } from "./standard-services.ts";
 
 /** Calls at once on one connection; more wait at the client. */
@@ -148,7 +150,7 @@ export class GrpcFront {
       ModelStatistics: unary(({ name, version }: Named) => ({
         model_stats: name === "" ? inferenceService.allStatistics() : [inferenceService.statistics(name, version)],
       })),
-      ModelInfer: unary((request: WireInferRequest, asked) => this.#infer(request, asked)),
+      ModelInfer: unary((request: InferMessage, asked) => this.#infer(request, asked)),
       ModelStreamInfer: ((call: InferStream) => this.#stream(call)) as UntypedHandleCall,
       RepositoryIndex: unary(({ ready }: Repositories) => ({ models: inferenceService.index({ ready }) })),
       RepositoryModelLoad: unary(async ({ model_name: name, parameters }: Repositories, asked) => {
@@ -201,17 +203,16 @@ export class GrpcFront {
     }) as UntypedHandleCall;
   }
 
-  async #infer(asked: WireInferRequest, { metadata, signal, timeLeft: left }: Asked): Promise<WireInferResponse> {
-    const request = readable(asked);
+  async #infer(request: InferMessage, { metadata, signal, timeLeft: left }: Asked): Promise<WireInferResponse> {
+    if (request.refusal !== undefined) throw request.refusal;
     const { access } = this.#inferenceService;
     // Checked already for a call; within a stream, keys may have been revoked meanwhile.
     const asker = access && (await access.identify(textOf(metadata, "authorization")));
     const owner = asker?.app;
-    const parameters = parametersOfRequest(request.parameters);
-    const terms = readTerms((name) => textOf(metadata, name), parameters, { timeLeft: left, own: owner });
-    const inputs = tensorsOfRequest(request);
+    const terms = readTerms((name) => textOf(metadata, name), request.parameters, { timeLeft: left, own: owner });
+    const { model, version, id } = request;
+    const inputs = tensorsOfRequest(request, this.#elementsMaxOf(model, version));
     const outputs = outputsOfRequest(request);
-    const { model_name: model, model_version: version, id } = request;
     const client = this.#calls.clientOf(metadata);
     const call = { model, version, id: idOfRequest(id), inputs, outputs, owner, client, terms, signal };
     const giveBack = asker && access?.take(asker, bytesOf(inputs));
@@ -225,6 +226,14 @@ export class GrpcFront {
     }
   }
 
+  /** Bounds the elements of typed contents, before they are read. @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  #elementsMaxOf(model: string, version: string): ElementsMax {
+    const spec = this.#inferenceService.modelOrPipeline(model, version)?.spec;
+    if (spec !== undefined) return (name) => elementsMax(spec, name);
+    const isPipeline = this.#inferenceService.isPipeline(model);
+    return () => (isPipeline ? GRPC_TYPED_BYTES_MAX : GRPC_ELEMENTS_MAX);
+  }
+
   /** Serves a stream. Each message is a request of its own; answers are sent as they are ready, with their ids. */
   #stream(call: InferStream): void {
     const gone = new AbortController();
@@ -236,7 +245,7 @@ export class GrpcFront {
     const peer = (): string => call.getPeer();
     const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: undefined, peer };
     call.on("cancelled", () => gone.abort());
-    call.on("data", (request: WireInferRequest) => {
+    call.on("data", (request: InferMessage) => {
       this.asked++;
       if (++waiting >= GRPC_STREAM_REQUESTS_MAX) call.pause();
       const said = this.#infer(request, asked).then(
@@ -268,20 +277,18 @@ export class GrpcFront {
 
 /**
  * The service, with a check before decoding. For a message that would take too long to decode, the handler gets the
- * refusal instead.
+ * refusal instead. Inference requests are read by a reader of their own.
  */
 function checkedService(definition: PackageDefinition): ServiceDefinition {
-  const kinds = new Map<string, MessageKind>([
-    ...(["ModelInfer", "ModelStreamInfer"] as const).map((name) => [name, "infer"] as const),
-    ["RepositoryModelLoad", "load"],
-  ]);
   const methods = Object.entries(inferenceService(definition).service).map(([name, method]) => {
-    const kind = kinds.get(name) ?? "short";
-    const requestDeserialize = (bytes: Buffer): unknown => refusalOf(bytes, kind) ?? method.requestDeserialize(bytes);
+    const kind = name === "RepositoryModelLoad" ? "load" : "short";
+    const checked = (bytes: Buffer): unknown => refusalOf(bytes, kind) ?? method.requestDeserialize(bytes);
+    const requestDeserialize = INFER_METHODS.has(name) ? readInferMessage : checked;
     return [name, { ...method, requestDeserialize }] as const;
   });
   return Object.fromEntries(methods);
 }
+const INFER_METHODS: ReadonlySet<string> = new Set(["ModelInfer", "ModelStreamInfer"]);
 
 /** Over gRPC an unknown model is not ready, as in Triton. */
 function isReady(inferenceService: InferenceService, name: string, version: string): boolean {
@@ -300,7 +307,7 @@ function readable<Request>(request: Request): Request {
 }
 
 type InferStream = ServerDuplexStream<
-  WireInferRequest,
+  InferMessage,
   { readonly error_message: string; readonly infer_response: WireInferResponse | { readonly id: string } }
 >;
 

@@ -1,18 +1,10 @@
 /** Tensors in the protocol's gRPC messages: raw bytes beside the inputs, or typed contents within them. */
-import { ID_LENGTH_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, elementCount } from "@tutti/protocol";
-import { bytesFromValues } from "@tutti/wire";
-import { type OutputTensor, packElements } from "../oip/bytes-elements.ts";
+import { ID_LENGTH_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, elementCount } from "@tutti/protocol";
+import type { OutputTensor } from "../oip/bytes-elements.ts";
 import { type GivenTensor, type GivenType, type RegionSlice, sizeOf } from "../oip/given-tensors.ts";
-import {
-  PARAMETERS_MAX,
-  type Parameters,
-  type WantedOutput,
-  checkSlice,
-  readDims,
-  readType,
-  sliceOf,
-  wantedOutput,
-} from "../oip/infer-head.ts";
+import { type WantedOutput, checkSlice, readDims, readType, sliceOf, wantedOutput } from "../oip/infer-head.ts";
+import type { InferMessage } from "./infer-message.ts";
+import { type Contents, bytesFromContents, filledField } from "./typed-contents.ts";
 
 /** A parameter in the form of @grpc/proto-loader with `longs: String`, `oneofs: true` and `defaults: true`. */
 export interface WireParameter {
@@ -25,31 +17,7 @@ export interface WireParameter {
   readonly bytes_param?: Uint8Array;
 }
 export type WireParameters = Readonly<Record<string, WireParameter>>;
-interface WireContents {
-  readonly bool_contents: readonly boolean[];
-  readonly int_contents: readonly number[];
-  readonly int64_contents: readonly string[];
-  readonly uint_contents: readonly number[];
-  readonly uint64_contents: readonly string[];
-  readonly fp32_contents: readonly number[];
-  readonly fp64_contents: readonly number[];
-  readonly bytes_contents: readonly Uint8Array[];
-}
-export interface WireInferRequest {
-  readonly model_name: string;
-  readonly model_version: string;
-  readonly id: string;
-  readonly parameters: WireParameters;
-  readonly inputs: readonly {
-    readonly name: string;
-    readonly datatype: string;
-    readonly shape: readonly string[];
-    readonly parameters: WireParameters;
-    readonly contents: WireContents | null;
-  }[];
-  readonly outputs: readonly { readonly name: string; readonly parameters: WireParameters }[];
-  readonly raw_input_contents: readonly Uint8Array[];
-}
+
 export interface WireInferResponse {
   readonly model_name: string;
   readonly model_version: string;
@@ -63,30 +31,25 @@ export interface WireInferResponse {
   readonly raw_output_contents: readonly Uint8Array[];
 }
 
-/** Field of the protocol that holds a type's elements: FP16 and BF16 travel as raw bytes only. */
-const CONTENTS: Readonly<Partial<Record<GivenType, keyof WireContents>>> = {
-  BOOL: "bool_contents",
-  INT8: "int_contents",
-  INT16: "int_contents",
-  INT32: "int_contents",
-  INT64: "int64_contents",
-  UINT8: "uint_contents",
-  UINT16: "uint_contents",
-  UINT32: "uint_contents",
-  UINT64: "uint64_contents",
-  FP32: "fp32_contents",
-  FP64: "fp64_contents",
-};
+/**
+ * Elements of typed contents, where it isn't known how many the target takes, and elements of BYTES: an input takes one
+ * of these, a whole file.
+ */
+export const GRPC_ELEMENTS_MAX = 65_536;
 
-const CONTENTS_FIELDS = [...new Set(Object.values(CONTENTS)), "bytes_contents"] as const;
+/** Largest number of elements of an input, by its name. */
+export type ElementsMax = (name: string) => number;
 
-/** @throws {TuttiError} INVALID_INPUT naming the tensor and the problem */
-export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferRequest): GivenTensor[] {
-  if (inputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are taken (TENSORS_MAX)`);
+/**
+ * The request's tensors. Typed contents are read here, and only where the target takes so many elements.
+ *
+ * @throws {TuttiError} INVALID_INPUT naming the tensor and the problem
+ */
+export function tensorsOfRequest({ inputs, raw }: InferMessage, elementsMax: ElementsMax): GivenTensor[] {
   const slices = inputs.map(({ name, parameters }, i) => {
     if (name === "" || name.length > TENSOR_NAME_BYTES_MAX)
       throw invalid(`inputs[${i}].name must have 1 to ${TENSOR_NAME_BYTES_MAX} characters (TENSOR_NAME_BYTES_MAX)`);
-    return sliceOf(name, parametersOf(`input "${name}"`, parameters));
+    return sliceOf(name, parameters);
   });
   // Inputs in shared memory have no raw contents.
   const sent = slices.filter((slice) => slice === undefined).length;
@@ -95,72 +58,43 @@ export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferR
   let nextRaw = 0;
   return inputs.map(({ name, datatype, shape, contents }, i) => {
     const type = readType(name, datatype);
-    const dims = readDims(name, shape.map(Number));
+    const dims = readDims(name, shape);
     const slice = slices[i];
     if (slice !== undefined) return inSharedMemory({ name, type, dims, slice }, contents);
-    const field = filledField(name, contents);
-    if (raw.length > 0 && field !== undefined)
-      throw invalid(`input "${name}" has both ${field} and raw_input_contents: send one of them`);
-    const data =
-      raw.length > 0
-        ? rawData(name, type, dims, raw[nextRaw++]!)
-        : typedData({ name, type, dims, filled: field }, contents);
-    return { name, type, dims, data };
+    if (raw.length > 0) {
+      const field = filledField(contents);
+      if (field !== undefined)
+        throw invalid(`input "${name}" has both ${field} and raw_input_contents: send one of them`);
+      return { name, type, dims, data: rawData(name, type, dims, raw[nextRaw++]!) };
+    }
+    const most = type === "BYTES" ? GRPC_ELEMENTS_MAX : elementsMax(name);
+    const count = elementCount(dims);
+    if (count > most)
+      throw invalid(`input "${name}": shape [${dims.join(", ")}] has ${count} elements, of at most ${most}`);
+    return { name, type, dims, data: bytesFromContents({ name, type, dims }, contents) };
   });
 }
 
 function inSharedMemory(
   tensor: Omit<GivenTensor, "data"> & { readonly slice: RegionSlice },
-  contents: WireContents | null,
+  contents: Contents,
 ): GivenTensor {
   checkSlice(tensor.name, tensor, tensor.slice);
-  if (contents !== null) throw invalid(`input "${tensor.name}" lies in shared memory and is sent too: do one of them`);
+  if (contents.length > 0)
+    throw invalid(`input "${tensor.name}" lies in shared memory and is sent too: do one of them`);
   return { ...tensor, data: NOTHING };
 }
 const NOTHING = new Uint8Array(0);
 
 /** @throws {TuttiError} INVALID_INPUT naming the output and the problem */
-export function outputsOfRequest({ outputs }: WireInferRequest): WantedOutput[] {
-  if (outputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} outputs are taken (TENSORS_MAX)`);
-  return outputs.map(({ name, parameters }) =>
-    wantedOutput(name, parametersOf(`output "${name.slice(0, 80)}"`, parameters)),
-  );
-}
+export const outputsOfRequest = ({ outputs }: InferMessage): WantedOutput[] =>
+  outputs.map(({ name, parameters }) => wantedOutput(name, parameters));
 
 function rawData(name: string, type: GivenType, dims: readonly number[], data: Uint8Array): Uint8Array {
   const expected = sizeOf(type, dims) ?? data.byteLength;
   if (data.byteLength === expected) return data;
   throw invalid(
     `input "${name}": ${type}[${dims.join(", ")}] takes ${expected} bytes, its raw_input_contents have ${data.byteLength}`,
-  );
-}
-
-/** Field of the contents that has elements. @throws {TuttiError} INVALID_INPUT where several have */
-function filledField(name: string, contents: WireContents | null): keyof WireContents | undefined {
-  const filled = CONTENTS_FIELDS.filter((field) => (contents?.[field].length ?? 0) > 0);
-  if (filled.length > 1) throw invalid(`input "${name}" has both ${filled.join(" and ")}: send one of them`);
-  return filled[0];
-}
-
-interface TypedTensor extends Omit<GivenTensor, "data" | "slice"> {
-  readonly filled: keyof WireContents | undefined;
-}
-
-function typedData({ name, type, dims, filled }: TypedTensor, contents: WireContents | null): Uint8Array {
-  const field = type === "BYTES" ? "bytes_contents" : CONTENTS[type];
-  if (type === "BF16" || field === undefined)
-    throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
-  if (filled !== undefined && filled !== field)
-    throw invalid(`input "${name}": its elements are in ${filled}, those of ${type} are read from ${field}`);
-  if (type === "BYTES") return packedContents(name, dims, contents?.bytes_contents ?? []);
-  return bytesFromValues(name, type, dims, contents?.[field] ?? []);
-}
-
-function packedContents(name: string, dims: readonly number[], elements: readonly Uint8Array[]): Uint8Array {
-  const count = elementCount(dims);
-  if (elements.length === count) return packElements(elements);
-  throw invalid(
-    `tensor "${name}": BYTES of shape [${dims.join(", ")}] has ${count} elements, bytes_contents has ${elements.length}`,
   );
 }
 
@@ -190,42 +124,10 @@ const wireSlice = ({ region, offset, bytes }: RegionSlice): WireParameters => ({
   shared_memory_byte_size: { int64_param: String(bytes) },
 });
 
-/** @throws {TuttiError} INVALID_INPUT for a parameter without a value */
-export const parametersOfRequest = (given: WireParameters): Parameters => parametersOf("the request", given);
-
-function parametersOf(where: string, given: WireParameters): Parameters {
-  checkCount(where, given);
-  return Object.fromEntries(Object.entries(given).map(([name, parameter]) => [name, valueOf(name, parameter)]));
-}
-
-function checkCount(where: string, parameters: WireParameters): void {
-  const count = Object.keys(parameters).length;
-  if (count > PARAMETERS_MAX)
-    throw invalid(`${where} has ${count} parameters, at most ${PARAMETERS_MAX} are read (PARAMETERS_MAX)`);
-}
-
 /** @throws {TuttiError} INVALID_INPUT for an id that is too long to be returned */
 export function idOfRequest(id: string): string | undefined {
   if (id.length > ID_LENGTH_MAX) throw invalid(`id has at most ${ID_LENGTH_MAX} characters (ID_LENGTH_MAX)`);
   return id === "" ? undefined : id;
-}
-
-function valueOf(name: string, parameter: WireParameter): string | number | boolean {
-  const { bool_param: flag, string_param: text, double_param: number } = parameter;
-  switch (parameter.parameter_choice) {
-    case "bool_param":
-      return flag ?? false;
-    case "string_param":
-      return text ?? "";
-    case "double_param":
-      return number ?? 0;
-    case "int64_param":
-      return Number(parameter.int64_param);
-    case "uint64_param":
-      return Number(parameter.uint64_param);
-    default:
-      throw invalid(`the parameter ${name.slice(0, 80)} has no value`);
-  }
 }
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

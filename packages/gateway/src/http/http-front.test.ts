@@ -352,3 +352,8 @@ test("reading a long body is taken from the SLO, and one that can't be read with
   expect([late.status, late.body["code"]]).toEqual([504, "TUTTI_DEADLINE_EXCEEDED"]);
   expect(scene.seen).toHaveLength(1);
 });
+
+test("a question about the index is short, and a longer one is refused before it is parsed", async () => {
+  expect(await index(`{"ready":false,"x":"${"x".repeat(8_000)}"}`)).toMatchObject({ status: 200 });
+  expect(await index(`{"ready":false,"x":[${Array(8_000).fill("1").join()}]}`)).toMatchObject({ status: 413 });
+});

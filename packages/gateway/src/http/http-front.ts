@@ -152,7 +152,7 @@ export class HttpFront {
       }),
       infer: (call) => this.#infer(call),
       repositoryIndex: async ({ request }) => {
-        const ready = await this.#bodies.withBody(request, (body) => Promise.resolve(readyOf(objectOf(body))));
+        const ready = await this.#bodies.withBody(request, (body) => Promise.resolve(readyOf(shortObjectOf(body))));
         return { status: 200, body: inferenceService.index({ ready }) };
       },
       repositoryLoad: (call) =>
@@ -223,6 +223,15 @@ function objectOf(body: Uint8Array): JsonObject {
   const value = fromOutsideJson(body);
   if (isObject(value)) return value;
   throw new TuttiError("TUTTI_INVALID_INPUT", "the body must be a JSON object");
+}
+
+/** Bytes of a question about the index, which anybody may ask. */
+const QUESTION_BYTES = 8_192;
+
+/** @throws {TuttiError} INVALID_INPUT, TOO_LARGE */
+function shortObjectOf(body: Uint8Array): JsonObject {
+  if (body.byteLength <= QUESTION_BYTES) return objectOf(body);
+  throw new TuttiError("TUTTI_TOO_LARGE", `the body has ${body.byteLength} bytes, where ${QUESTION_BYTES} are enough`);
 }
 
 /** @throws {TuttiError} INVALID_INPUT */

@@ -2,7 +2,7 @@
  * Splits requests with several rows, and joins their answers. The cluster takes one row a request and forms its own
  * batches.
  */
-import { BATCH_AXIS, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
+import { BATCH_AXIS, type ModelSpec, type Tensor, TuttiError, elementCount } from "@tutti/protocol";
 
 /** Whether the model's tensors all begin with the batch axis. */
 export const hasRows = ({ inputs, outputs }: Pick<ModelSpec, "inputs" | "outputs">): boolean =>
@@ -11,6 +11,22 @@ export const hasRows = ({ inputs, outputs }: Pick<ModelSpec, "inputs" | "outputs
 /** Rows that one request may have. 0 means, as in Triton, that the model has no batch axis of its own. */
 export const maxRowsOf = (spec: Pick<ModelSpec, "inputs" | "outputs" | "batchSizeMax">): number =>
   hasRows(spec) ? spec.batchSizeMax : 0;
+
+/**
+ * Largest number of elements of an input: of all rows of a request, with every axis at its longest.
+ *
+ * @throws {TuttiError} INVALID_INPUT: the model has no such input
+ */
+export function elementsMax(spec: Sized, name: string): number {
+  const input = spec.inputs.find((one) => one.name === name);
+  if (input === undefined) throw invalid(`"${spec.name}" has no input "${name}"`);
+  const rows = Math.max(1, maxRowsOf(spec));
+  const longest = (axis: string): number => Math.max(1, ...(spec.axes[axis]?.sizes ?? []));
+  return elementCount(
+    input.dims.map((dim) => (dim === BATCH_AXIS ? rows : typeof dim === "number" ? dim : longest(dim))),
+  );
+}
+type Sized = Pick<ModelSpec, "name" | "inputs" | "outputs" | "batchSizeMax" | "axes">;
 
 /**
  * Splits a request into its rows; `[inputs]` for a single row, and for inputs that the ingress judges.

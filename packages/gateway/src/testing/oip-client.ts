@@ -1,7 +1,7 @@
 /** A client like Triton's: over HTTP with raw tensors behind the JSON, over gRPC with raw contents. */
 import { type Client, Metadata, type ServiceError, credentials } from "@grpc/grpc-js";
 import { inferenceService } from "../grpc/grpc-front.ts";
-import type { WireInferRequest, WireInferResponse } from "../grpc/grpc-tensors.ts";
+import type { WireInferResponse, WireParameter } from "../grpc/grpc-tensors.ts";
 import type { GatewayAddresses } from "../gateway.ts";
 
 type Parameters = Readonly<Record<string, string | number | boolean>>;
@@ -156,8 +156,6 @@ const wireParameters = (given: Parameters = {}): object =>
           : { string_param: value },
     ]),
   );
-
-type WireParameter = WireInferRequest["parameters"][string];
 
 function outputsOf({ outputs, raw_output_contents: raw }: WireInferResponse): AnsweredOutput[] {
   return outputs.map((output, i) => {

@@ -1,6 +1,7 @@
 import type { DecodeJob, Decoded } from "@tutti/ports/decode";
 import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { instant, micros } from "@tutti/units";
+import { pack } from "@tutti/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { WorkerDecoder } from "./worker-decoder.ts";
 
@@ -106,4 +107,22 @@ test("a long body of more lists than may be is given up before it is parsed", as
     "TUTTI_INVALID_INPUT",
     expect.stringContaining("JSON_LISTS_MAX"),
   ]);
+});
+
+test("long msgpack of many values is read on the worker, and one of bytes in the same turn, as short ones are", async () => {
+  const values = Array.from({ length: WIDTH }, (_, i) => i / 7);
+  const bytes = new Uint8Array(Float32Array.from(values).buffer);
+  const bodyOf = (data: unknown, rest: object = {}): Uint8Array =>
+    pack({ inputs: [{ name: "x", datatype: "FP32", shape: [1, WIDTH], data }], ...rest }).slice();
+  const keys = Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`k${i}`, 0]));
+  const inSameTurn = (payload: Uint8Array): Promise<readonly [isSame: boolean, code: string]> =>
+    new Promise((resolve) => {
+      let isSame = true;
+      decoder.decode({ ...SHOP, form: "msgpack", payload }, (outcome) => resolve([isSame, codeOf(outcome)]));
+      isSame = false;
+    });
+  expect(await inSameTurn(bodyOf(bytes))).toEqual([true, "ok"]);
+  expect(await inSameTurn(bodyOf(values))).toEqual([false, "ok"]);
+  expect(await inSameTurn(bodyOf(bytes, keys))).toEqual([false, "TUTTI_INVALID_INPUT"]);
+  expect(await inSameTurn(bodyOf([1]))).toEqual([true, "TUTTI_INVALID_INPUT"]);
 });

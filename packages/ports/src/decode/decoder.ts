@@ -1,6 +1,6 @@
 import type { ModelSpec } from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
-import { type Form, decodeRequest, fillRow } from "@tutti/wire";
+import { type Form, decodeRequest, fillRow, hasFewValues } from "@tutti/wire";
 
 export interface Body {
   readonly form: Form;
@@ -27,8 +27,8 @@ export interface Decoded {
 }
 
 /**
- * Turns a body into a row. Bodies that take long (JSON over 64 KB) are decoded by a worker, so that they never delay
- * heartbeats and timers (docs/architecture.md, 6). The others are decoded in the same turn.
+ * Turns a body into a row. Bodies that take long (JSON over 64 KB, and msgpack of many values) are decoded by a worker,
+ * so that they never delay heartbeats and timers (docs/architecture.md, 6). The others are decoded in the same turn.
  */
 export interface Decoder {
   /**
@@ -37,6 +37,13 @@ export interface Decoder {
    */
   decode(job: DecodeJob, done: (outcome: Decoded | Error) => void): void;
 }
+
+/** Values of a msgpack body that counts as one of bytes: 64 tensors with parameters. */
+const FEW_VALUES = 1_024;
+
+/** Whether a body consists of values, each of which takes time to read, and not of tensors' bytes. */
+export const hasManyValues = ({ form, payload }: Pick<Body, "form" | "payload">): boolean =>
+  form === "json" || (form === "msgpack" && !hasFewValues(payload, FEW_VALUES));
 
 export function decodeNow(job: Body): Decoded {
   const request = decodeRequest(job.form, job.payload);
