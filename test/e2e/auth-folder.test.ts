@@ -8,7 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
-import { inferSubject } from "@tutti/protocol";
+import type { Delivery } from "@tutti/ports/bus";
+import { CONTENT, inferSubject } from "@tutti/protocol";
 import { encodeRequest } from "@tutti/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { findChromium, launchChromium, openPage } from "../fixtures/chromium.ts";
@@ -71,6 +72,34 @@ test("an application that names another's inbox for its answer gets none, and th
   expect(answer).toHaveProperty("payload");
   await flushed(robot);
   expect(stolen).toEqual([]);
+});
+
+test("of an operator's command in its name an application hears the answers, and nothing of the store", async () => {
+  const camera = await as("app-camera");
+  const heard: Delivery[] = [];
+  camera.control.subscribe("_INBOX.camera.>", (delivery) => void heard.push(delivery));
+  await flushed(camera);
+  const operator = ["--app", "camera", "--nats", url, "--creds", join(dir, "creds/admin.nk")];
+  const asked = await tutti(["infer", "quick", ...operator, "--json"]);
+  expect(asked.stderr).toBe("");
+  await flushed(camera);
+  expect(heard.map((delivery) => delivery.header("Content-Type"))).toEqual([CONTENT.binary]);
+  const benched = await tutti([
+    "bench",
+    "quick",
+    ...operator,
+    "--rate",
+    "20",
+    "--seconds",
+    "1",
+    "--warmup",
+    "0",
+    "--json",
+  ]);
+  expect(benched.stderr).toBe("");
+  await flushed(camera);
+  expect(heard.length).toBeGreaterThan(1);
+  expect(new Set(heard.map((delivery) => delivery.header("Content-Type")))).toEqual(new Set([CONTENT.binary]));
 });
 
 test("over HTTP the application's key is asked for, and its name is the key's", async () => {

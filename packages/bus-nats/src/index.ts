@@ -1,6 +1,6 @@
 export { type BusOptions, type NatsBuses, SERVER_VERSION_MIN, connectBuses, isAtLeast } from "./connect-buses.ts";
 export { type NatsConnection, type NatsOptions, connectNats } from "./connect-nats.ts";
-export { type Credentials, readCredentials } from "./credentials.ts";
+export { type Credentials, inboxPrefixOf, readCredentials } from "./credentials.ts";
 export { type UserFile, createNkey, writeCredentials } from "./server/credentials-files.ts";
 export {
   type Authority,

@@ -9,6 +9,7 @@ export * from "./messages/inference.ts";
 export * from "./messages/job-figures.ts";
 export * from "./messages/jobs.ts";
 export * from "./stored/leases.ts";
+export * from "./app-names.ts";
 export * from "./limits.ts";
 export * from "./stored/model-faults.ts";
 export * from "./stored/model-spec.ts";

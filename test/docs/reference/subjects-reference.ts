@@ -68,7 +68,7 @@ export function subjectsReference(): string {
 
 /** Placeholders that are valid names. */
 const CLUSTER_NAME = "cluster-x";
-const APP_NAME = "app-x";
+const APP_NAME = "x-of-nobody";
 const named = (text: string): string => text.replaceAll(CLUSTER_NAME, CLUSTER).replaceAll(APP_NAME, APP);
 const patterns = (all: readonly string[]): string =>
   all

@@ -18,7 +18,7 @@ import {
   reloadNatsServer,
   usersOf,
 } from "@tutti/bus-nats";
-import { NAME_RULE, isName } from "@tutti/protocol";
+import { appNameProblem, isName } from "@tutti/protocol";
 import { CommandError, usageError } from "../failure.ts";
 import { makeFolder } from "../make-folder.ts";
 import { API_KEYS_FILE } from "./api-keys.ts";
@@ -164,7 +164,7 @@ export class AuthDirectory {
   }
 
   async addApp(app: string, expiresInS: number | undefined): Promise<string> {
-    if (!isName(app)) throw usageError(`"${app}" is no name of an application: ${NAME_RULE}`);
+    checkApp(app);
     if (this.#state.users.some(({ name }) => name === `${APP}${app}`))
       throw new CommandError(`application ${app} has credentials already: \`tutti auth renew ${app}\` makes new ones`);
     return this.renew(app, expiresInS);
@@ -237,6 +237,11 @@ export class AuthDirectory {
     if (jwt !== undefined) return { account: cluster, jwt };
     const known = new Map(users.map(({ name, publicKey }) => [name, publicKey]));
     const apps = users.filter(({ name }) => name.startsWith(APP)).map(({ name }) => name.slice(APP.length));
+    for (const app of apps) {
+      const problem = appNameProblem(app); // releases before this rule gave such names credentials
+      if (problem === undefined) continue;
+      throw new CommandError(`${problem}; \`tutti auth revoke ${APP}${app}\` takes its credentials back`);
+    }
     const withKeys = usersOf({ cluster, apps }).flatMap((user) => {
       const publicKey = known.get(user.name);
       return publicKey === undefined ? [] : [{ ...user, publicKey }];
@@ -260,7 +265,7 @@ export class AuthDirectory {
     const role = roles.find((user) => user.name === name);
     if (role !== undefined) return role;
     const app = name.startsWith(APP) ? name.slice(APP.length) : name;
-    if (!isName(app)) throw usageError(`"${name}" is neither a role nor the name of an application`);
+    checkApp(app);
     const user = usersOf({ cluster, apps: [app] }).find((candidate) => candidate.name === `${APP}${app}`);
     if (user === undefined) throw usageError(`"${name}" is neither a role nor an application`);
     return user;
@@ -302,6 +307,11 @@ export class AuthDirectory {
 }
 
 const APP = "app-";
+
+function checkApp(app: string): void {
+  const problem = appNameProblem(app);
+  if (problem !== undefined) throw usageError(problem);
+}
 
 /** Writes by renaming into place: a server that reloads never reads half of a file. */
 export function writePrivately(path: string, text: string): void {

@@ -6,6 +6,6 @@ export {
   isAlive,
   runRoot,
 } from "./find-cluster.ts";
-export { openCluster, openConnection, withCluster } from "./connection.ts";
+export { busInNameOf, openCluster, openConnection, withCluster } from "./connection.ts";
 export { connectionRefused, unlessDenied } from "./refused.ts";
 export { freePort, isFree, listenFailure } from "./free-port.ts";

@@ -5,7 +5,7 @@ import type { NatsConnection } from "@tutti/bus-nats";
 import { TUTTI_RELEASE, TuttiError } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";
 import type { Cluster } from "../cluster/find-cluster.ts";
-import { openConnection } from "../cluster/connection.ts";
+import { busInNameOf, openConnection } from "../cluster/connection.ts";
 import { ClusterView, latestOf, offsetUs } from "../operator/cluster-view.ts";
 import { healthOf, medianOf } from "../operator/health.ts";
 import { type SchedulingTurns, schedulingTurns, turnsText } from "../operator/scheduling-turns.ts";
@@ -44,6 +44,8 @@ export interface HeardActor {
 
 const ROLES_NEEDED = ["ingress", "batcher", "ranker", "executor", "profiler"] as const;
 const ANSWER_MS = 2_000;
+/** Its name is reserved, so that no application hears the answer. */
+const APP = "doctor";
 /** Bounds on clock skew, relative to the bound that hosts are assumed to keep (docs/architecture.md, 5). */
 const SKEW_WARN_US = 2_000;
 const SKEW_FAIL_US = 50_000;
@@ -62,7 +64,6 @@ export async function lookAtCluster(cluster: Cluster, isNamed: boolean, waitMs: 
       credentials: cluster.credentials,
       tlsCa: cluster.tlsCa,
       name: "tutti-doctor",
-      inboxPrefix: "_INBOX.doctor",
     });
   } catch (error) {
     return [unreachable(cluster, error as Error, isNamed)];
@@ -134,7 +135,7 @@ async function listen(
  * Times a request for a model that doesn't exist. The refusal has passed through an ingress, so it counts as an answer.
  */
 async function askNobody({ bulk }: NatsConnection): Promise<number | undefined> {
-  const client = new TuttiClient(bulk, { app: "doctor", timeoutMs: ANSWER_MS });
+  const client = new TuttiClient(busInNameOf(APP, bulk), { app: APP, timeoutMs: ANSWER_MS });
   const startedAt = performance.now();
   try {
     await client.infer("no-such-model-of-the-doctor", {});

@@ -43,6 +43,12 @@ test("no two users share an inbox, and nobody but the operator may subscribe abo
   }
 });
 
+test("no application gets a name under which it would hear an operator or a role", () => {
+  const operator = users.find(({ name }) => name === "admin")?.inboxPrefix.replace("_INBOX.", "") ?? "";
+  for (const app of [operator, "cli", "tutti-operator", "node"])
+    expect(() => usersOf({ cluster: "main", apps: ["shop", app] })).toThrow(`"${app}" is reserved`);
+});
+
 test("credential files are their owner's alone, and stay the same when they are written again", async () => {
   const folder = join(dir, "creds");
   const first = writeCredentials(folder, users);

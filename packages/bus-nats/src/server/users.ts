@@ -20,8 +20,8 @@ import {
   jobSubject,
   ROLES,
   type Role,
+  appNameProblem,
   faultKeys,
-  isName,
   leaseKeys,
   subjectsOf,
 } from "@tutti/protocol";
@@ -104,7 +104,8 @@ export const agentUser = (cluster: string): NatsUser => {
  * replies to applications, `admin` for the operator, `agent` for process supervision, `recorder`, `app-<app>` each.
  */
 export function usersOf(options: UsersOptions): readonly NatsUser[] {
-  for (const app of options.apps) assert(isName(app), `${app} is no name of an application`);
+  const problem = options.apps.map(appNameProblem).find((found) => found !== undefined);
+  assert(problem === undefined, problem ?? "");
   return [
     ...ROLES.map((role) => roleUser(options.cluster, role)),
     nodeUser(options.cluster),
@@ -142,6 +143,7 @@ function adminUser(cluster: string): NatsUser {
   const { beat, stats, advice, agents, agent, operator, refusals, refusalsTold } = subjectsOf(cluster);
   return {
     name: "admin",
+    // Roles answer `$SRV` below `_INBOX.` only. No application may be called admin, so that none hears what comes here.
     inboxPrefix: "_INBOX.admin",
     publish: [
       "infer.>",

@@ -7,7 +7,7 @@ import { type ModelSpec, type Tensor, type TensorSpec, isDataType } from "@tutti
 import { type Micros, parseDuration } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 import { CommandError, EXIT } from "@tutti/admin";
-import { type ClusterOptions, findCluster, openCluster, unlessDenied } from "@tutti/admin/cluster";
+import { type ClusterOptions, busInNameOf, findCluster, openCluster, unlessDenied } from "@tutti/admin/cluster";
 import { checkAskedName } from "../present/asked-name.ts";
 import { type Inputs, type Readable, randomInputs, readInput } from "../present/input-file.ts";
 import { readPipelineInput } from "../present/pipeline-file.ts";
@@ -53,7 +53,7 @@ export async function overNats(options: DestinationOptions, named: ClusterOption
   };
   try {
     for (const app of apps) {
-      const nats = await openCluster(cluster, { name: "tutti-bench", inboxPrefix: `_INBOX.${app}` });
+      const nats = await openCluster(cluster, { name: "tutti-bench" });
       connections.set(app, nats);
     }
     const first = connections.get(apps[0]!)!;
@@ -67,9 +67,10 @@ export async function overNats(options: DestinationOptions, named: ClusterOption
       });
       prepared.push(await prepare(entry, spec, options));
     }
+    const buses = new Map([...connections].map(([app, { bulk }]) => [app, busInNameOf(app, bulk)]));
     const streams = prepared.map(({ stream, tensors }) => ({
       ...stream,
-      bus: connections.get(stream.app)!.bulk,
+      bus: buses.get(stream.app)!,
       payload: encodeTensors(tensors),
     }));
     return {

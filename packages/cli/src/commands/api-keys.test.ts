@@ -69,6 +69,7 @@ test("quotas are set and taken away, of one application and of all others", () =
 test("names and times that make no sense are refused before anything is written", () => {
   expect(() => addKey("a.b", { dir })).toThrow(/no name of an application/);
   expect(() => addKey("_a", { dir })).toThrow(/a letter or digit first/);
+  expect(() => addKey("doctor", { dir })).toThrow(/reserved for Tutti itself/);
   expect(() => addKey("shop", { dir, expires: "soon" })).toThrow(/--expires soon/);
   expect(existsSync(dir)).toBe(false);
 });

@@ -1,7 +1,7 @@
 /** `tutti auth key …` and `tutti auth quota`: API keys for gateways over HTTP or gRPC, and applications' quotas. */
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { NAME_RULE, isName } from "@tutti/protocol";
+import { appNameProblem } from "@tutti/protocol";
 import { parseBytes } from "@tutti/units";
 import {
   API_KEYS_FILE,
@@ -91,7 +91,8 @@ function writeKeys(dir: string, keys: ApiKeys): void {
 }
 
 function checkApp(app: string): void {
-  if (!isName(app)) throw usageError(`"${app}" is no name of an application: ${NAME_RULE}`);
+  const problem = appNameProblem(app);
+  if (problem !== undefined) throw usageError(problem);
 }
 
 function positive(flag: string, value: number, text: string): number {

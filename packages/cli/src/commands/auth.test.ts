@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, expect, test, vi } from "vitest";
-import { type AuthInitOptions, addApp, certificate, init, renew, revoke } from "./auth.ts";
+import { type AuthInitOptions, addApp, certificate, init, renew, revoke, write } from "./auth.ts";
 import { AuthDirectory } from "@tutti/admin/auth";
 import { createAuthority, signServer } from "@tutti/admin/certificates";
 
@@ -77,7 +77,7 @@ test("users and the routes' password are also files of their own, for a configur
 
 test("flags that make no sense are refused before anything is written", async () => {
   const refused = (over: Partial<AuthInitOptions>) => expect(made(over)).rejects;
-  await refused({ app: ["a.b"] }).toThrow(/--app a.b/);
+  await refused({ app: ["a.b"] }).toThrow(/--app: "a.b" is no name/);
   await refused({ cluster: "*" }).toThrow(/--cluster \*/);
   await refused({ expires: "soon" }).toThrow(/--expires soon/);
   await refused({ natsCluster: "0" }).toThrow(/--nats-cluster 0/);
@@ -90,6 +90,30 @@ test("flags that make no sense are refused before anything is written", async ()
   await expect(addApp("brief", { dir, expires: "1h" })).rejects.toThrow(/--jwt/);
   await expect(addApp("no name", { dir })).rejects.toThrow(/no name of an application/);
   await expect(addApp("x", { dir: join(dir, "none") })).rejects.toThrow(/tutti auth init/);
+});
+
+test("no application gets a name that commands or roles have, and no role loses its key to such a one", async () => {
+  for (const app of ["cli", "doctor", "admin", "tutti-infer", "ranker"])
+    await expect(made({ app: ["camera", app] })).rejects.toThrow(`--app: "${app}" is reserved for Tutti itself`);
+  expect(existsSync(dir)).toBe(false);
+  await made();
+  const before = readFileSync(join(dir, "auth.json"), "utf8");
+  for (const app of ["cli", "admin", "app-camera"]) {
+    await expect(addApp(app, { dir })).rejects.toThrow(`"${app}" is reserved for Tutti itself`);
+    expect(readFileSync(join(dir, "auth.json"), "utf8")).toBe(before);
+  }
+  await expect(renew("app-cli", { dir })).rejects.toThrow('"cli" is reserved');
+});
+
+test("a deployment in which an older release let an application be called cli is told how to take that back", async () => {
+  await made();
+  const path = join(dir, "auth.json");
+  const renamed = readFileSync(path, "utf8").replace('"app-camera"', '"app-cli"');
+  writeFileSync(path, renamed);
+  await expect(write({ dir })).rejects.toThrow("`tutti auth revoke app-cli` takes its credentials back");
+  await revoke("app-cli", { dir });
+  await write({ dir });
+  expect(config()).not.toContain("app-cli");
 });
 
 test("tokens carry their end, and a configuration changes only for who is revoked", async () => {

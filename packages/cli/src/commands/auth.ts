@@ -2,7 +2,7 @@
 import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
-import { NAME_RULE, isName } from "@tutti/protocol";
+import { NAME_RULE, appNameProblem, isName } from "@tutti/protocol";
 import { AuthDirectory, type ServerPlace, type TlsFiles, writePrivately } from "@tutti/admin/auth";
 import { CommandError, makeFolder, usageError } from "@tutti/admin";
 import { parsePort } from "@tutti/host";
@@ -35,8 +35,10 @@ const SERVERS_MAX = 9;
 const SECONDS: ReadonlyMap<string, number> = new Map(Object.entries({ d: 86_400, h: 3_600, m: 60, s: 1 }));
 
 export async function init(options: AuthInitOptions): Promise<void> {
-  for (const [flag, name] of [["--cluster", options.cluster], ...options.app.map((app) => ["--app", app])]) {
-    if (!isName(name ?? "")) throw usageError(`${flag} ${name}: ${NAME_RULE}`);
+  if (!isName(options.cluster)) throw usageError(`--cluster ${options.cluster}: ${NAME_RULE}`);
+  for (const app of options.app) {
+    const problem = appNameProblem(app);
+    if (problem !== undefined) throw usageError(`--app: ${problem}`);
   }
   const servers = serversOf(options);
   const given = givenTls(options);

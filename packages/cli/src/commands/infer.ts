@@ -3,7 +3,7 @@ import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { initialState } from "@tutti/onnx-tools";
 import { type ErrorCode, type ModelSpec, NAME_RULE, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
 import { CommandError, usageError } from "@tutti/admin";
-import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
+import { type ClusterOptions, busInNameOf, withCluster } from "@tutti/admin/cluster";
 import { whole } from "@tutti/sim-report/scenarios";
 import { checkAskedName } from "../present/asked-name.ts";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
@@ -35,9 +35,9 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   if (options.slo !== undefined) sloOption(options.slo);
   const seed = whole("--seed", options.seed, { min: 0, max: 0xffff_ffff });
   // The operator's credentials: an application's may not list models.
-  const named = { name: "tutti-infer", inboxPrefix: `_INBOX.${options.app}`, isForApps: true };
+  const named = { name: "tutti-infer", isForApps: true };
   await withCluster({ ...options, ...named }, async (nats, { cluster }) => {
-    const client = new TuttiClient(nats.bulk, { app: options.app });
+    const client = new TuttiClient(busInNameOf(options.app, nats.bulk), { app: options.app });
     try {
       const spec = await askedSpec(new ModelRegistry(nats.store), model);
       const ask = (inputs: Inputs): Promise<InferResult> =>

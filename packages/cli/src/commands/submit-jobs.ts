@@ -1,6 +1,6 @@
 import { EXIT, makeNamedFolder, usageError } from "@tutti/admin";
 import type { NatsConnection } from "@tutti/bus-nats";
-import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
+import { type ClusterOptions, busInNameOf, withCluster } from "@tutti/admin/cluster";
 import { TuttiClient } from "@tutti/client";
 import { ModelRegistry, absentModelError, askedSpec } from "@tutti/client/registries";
 import { NAME_RULE, isModelName, isName, jobDeadline } from "@tutti/protocol";
@@ -31,13 +31,13 @@ export async function submitJobs(path: string, options: SubmitJobsOptions): Prom
   const files = await jobFiles(path, options.out);
   if (options.detach !== true) makeNamedFolder("--out", options.out, 0o777);
   // With the operator's credentials: an application's may not list models.
-  const named = { name: "tutti-jobs", inboxPrefix: `_INBOX.${app}`, isForApps: true };
+  const named = { name: "tutti-jobs", isForApps: true };
   await withCluster({ ...options, ...named }, (nats) => submitAll(files, nats, options));
 }
 
 async function submitAll(files: readonly JobFile[], nats: NatsConnection, options: SubmitJobsOptions): Promise<void> {
   const { model, app, outputs, deadline } = options;
-  const client = new TuttiClient(nats.bulk, { app });
+  const client = new TuttiClient(busInNameOf(app, nats.bulk), { app });
   const progress = new JobProgress(files.length, options.json === true ? "reasons" : "shown");
   try {
     const registry = new ModelRegistry(nats.store);

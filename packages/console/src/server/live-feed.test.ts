@@ -21,14 +21,17 @@ class Page extends EventEmitter {
   end(): void {
     this.ended = true;
   }
+  destroy(): void {
+    this.emit("close");
+  }
   take(): string[] {
     const names = [...this.text.matchAll(/^event: (\w+)$/gm)].map(([, name = ""]) => name);
     this.text = "";
     return names;
   }
 }
-async function join(feed: LiveFeed, page = new Page()): Promise<Page> {
-  await feed.join(page as unknown as ServerResponse);
+async function join(feed: LiveFeed, page = new Page(), mayRead = () => Promise.resolve()): Promise<Page> {
+  await feed.join(page as unknown as ServerResponse, mayRead);
   return page;
 }
 
@@ -88,6 +91,24 @@ test("nothing is listened to and nothing computed before a page is open and afte
   expect(it.opened).toBe(2);
   feed.close();
   expect(it.stopped).toBe(2);
+});
+
+test("a page whose client may read no more is closed, and the next tick is for the others (LF4)", async () => {
+  const { it, feed } = scene();
+  let isGood = true;
+  const revoked = await join(feed, new Page(), () => (isGood ? Promise.resolve() : Promise.reject(new Error("gone"))));
+  const kept = await join(feed);
+  feed.checkRights();
+  await Promise.resolve();
+  expect(feed.size).toBe(2);
+  isGood = false;
+  feed.checkRights();
+  await Promise.resolve();
+  expect(feed.size).toBe(1);
+  for (const page of [revoked, kept]) page.take();
+  it.state = { ...STATE, missing: ["no ranker leads"] };
+  feed.tick();
+  expect([revoked.take(), kept.take()]).toEqual([[], ["state", "plan"]]);
 });
 
 test("a page is told the whole at first, and then what changed, once a tick at most (LF2)", async () => {

@@ -6,6 +6,7 @@
  *        a slow page misses the events beyond its backlog.
  *   LF3. The history of 64 models is 2.4 MB, 50 ms of work: it is made and sent a model at a time, since the gateway
  *        serves requests on the same thread, and pages that open within a second share it.
+ *   LF4. A page whose key is revoked or has ended is closed within `RIGHTS_MS`, also while it is told nothing.
  */
 import type { ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -16,6 +17,7 @@ export const FEEDS_MAX = 16;
 /** Bytes that may wait for one page; beyond, it misses events until it has read. */
 export const FEED_BACKLOG_MAX = 1_048_576;
 const TICK_MS = 250;
+const RIGHTS_MS = 1_000;
 /** A history that is older is made anew. */
 const HISTORY_SHARED_MS = 1_000;
 /** Ticks until a keep-alive comment, by which proxies and the page know that the connection lives. */
@@ -34,10 +36,13 @@ export interface FeedPorts {
   readonly batches: () => FeedBatches | undefined;
 }
 
+/** Rejects where the client's key is not good any more. */
+type MayRead = () => Promise<void>;
+
 export class LiveFeed {
   readonly #ports: FeedPorts;
-  /** All that are open. */
-  readonly #pages = new Set<ServerResponse>();
+  /** All that are open, each with the check whether its client may still read. */
+  readonly #pages = new Map<ServerResponse, MayRead>();
   /** Those that have the whole, and get what changes. */
   readonly #followers = new Set<ServerResponse>();
   #history: { readonly madeAt: number; readonly events: Promise<readonly string[]> } | undefined;
@@ -45,7 +50,7 @@ export class LiveFeed {
   /** The last events by name: unchanged ones are not sent again. */
   readonly #last = new Map<string, string>();
   #listening: { stop(): void } | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #timers: readonly NodeJS.Timeout[] = [];
   #quiet = 0;
   #missed = 0;
 
@@ -62,10 +67,11 @@ export class LiveFeed {
   }
 
   /**
+   * @param mayRead - asked again while the page is open
    * @returns when the page has got the whole, or has gone
    * @throws {TuttiError} OVERLOADED: too many pages are open
    */
-  join(response: ServerResponse): Promise<void> {
+  join(response: ServerResponse, mayRead: MayRead): Promise<void> {
     if (this.#pages.size >= FEEDS_MAX)
       throw new TuttiError("TUTTI_OVERLOADED", `${FEEDS_MAX} pages are open on this gateway already (FEEDS_MAX)`, {
         retryAfterMs: 5_000,
@@ -76,7 +82,7 @@ export class LiveFeed {
       "x-content-type-options": "nosniff",
       "x-accel-buffering": "no",
     });
-    this.#pages.add(response);
+    this.#pages.set(response, mayRead);
     response.once("close", () => this.#leave(response));
     if (this.#listening === undefined) this.#begin();
     response.write(`retry: 1000\n${eventText("hello", this.#ports.hello())}`);
@@ -113,7 +119,7 @@ export class LiveFeed {
   }
 
   close(): void {
-    for (const page of this.#pages) page.end();
+    for (const page of this.#pages.keys()) page.end();
     this.#end();
   }
 
@@ -136,6 +142,11 @@ export class LiveFeed {
     }
   }
 
+  /** Closes the pages whose clients may not read any more; tests call it directly. */
+  checkRights(): void {
+    for (const [page, mayRead] of this.#pages) mayRead().catch(() => page.destroy());
+  }
+
   #state(): FeedEvents["state"] {
     return this.#ports.state();
   }
@@ -152,8 +163,10 @@ export class LiveFeed {
 
   #begin(): void {
     this.#listening = this.#ports.open();
-    this.#timer = setInterval(() => this.tick(), TICK_MS);
-    this.#timer.unref();
+    this.#timers = [
+      setInterval(() => this.tick(), TICK_MS).unref(),
+      setInterval(() => this.checkRights(), RIGHTS_MS).unref(),
+    ];
   }
 
   #leave(response: ServerResponse): void {
@@ -163,7 +176,7 @@ export class LiveFeed {
   }
 
   #end(): void {
-    clearInterval(this.#timer);
+    for (const timer of this.#timers) clearInterval(timer);
     this.#listening?.stop();
     this.#listening = undefined;
     this.#history = undefined;

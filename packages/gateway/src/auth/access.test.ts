@@ -182,6 +182,28 @@ test("keys that are made and revoked count within a moment, without a restart", 
   expect((await infer(bearer(late.text))).status).toBe(200);
 });
 
+test("a console that is open when its key is revoked is told nothing more, and others stay open", async () => {
+  const second = createApiKey("operations", { isAdmin: true, expiresAt: undefined });
+  writeKeys([admin.key, second.key]);
+  const follow = async (text: string) => {
+    await expect.poll(async () => (await ask("/console/none", bearer(text))).status, { timeout: 5_000 }).toBe(404);
+    const response = await fetch(`${scene.addresses.http}/console/feed`, { headers: bearer(text) });
+    expect(response.status).toBe(200);
+    const feed = { isOpen: true };
+    const read = async (): Promise<void> => {
+      for await (const _ of response.body!) continue;
+    };
+    const ended = read()
+      .catch(() => undefined)
+      .finally(() => (feed.isOpen = false));
+    return Object.assign(feed, { ended });
+  };
+  const [revoked, kept] = [await follow(admin.text), await follow(second.text)];
+  writeKeys([second.key]);
+  await revoked.ended;
+  expect(kept.isOpen).toBe(true);
+});
+
 test("a quota that is used up is 429 and says when to come again, over gRPC RESOURCE_EXHAUSTED", async () => {
   writeKeys([shop.key, camera.key], { shop: { requestsPerSecond: 1 }, camera: { bytesInFlight: 200 } });
   await expect.poll(() => telemetry.texts("info")).toContain("API keys were read again");

@@ -57,15 +57,16 @@ export class ConsoleApi {
     signal: AbortSignal,
   ): Promise<HttpAnswer | undefined> {
     const { feed, replays, mayRead } = this.#parts;
+    const { authorization } = request.headers;
     // The page and its files hold no data; the data comes with a key.
     if (path.startsWith("/console/")) {
       refuseOtherSites(request);
-      await mayRead(request.headers.authorization);
+      await mayRead(authorization);
     }
     switch (path) {
       case "/console/feed":
         if (request.method !== "GET") return wrongMethod("GET");
-        void feed.join(response);
+        void feed.join(response, () => mayRead(authorization));
         return undefined;
       case "/console/restart":
         if (request.method !== "POST") return wrongMethod("POST");

@@ -2,7 +2,7 @@
  * A client for each application in whose name the gateway asks: answers to one application come below its own inbox.
  */
 import type { Bus } from "@tutti/ports/bus";
-import { TuttiClient } from "@tutti/client";
+import { type ClientBus, TuttiClient, appBus } from "@tutti/client";
 import { TuttiError } from "@tutti/protocol";
 import type { Telemetry } from "@tutti/ports/telemetry";
 
@@ -59,15 +59,7 @@ export class AppClients {
     );
   }
 
-  #busOf(app: string): ConstructorParameters<typeof TuttiClient>[0] {
-    const bus = this.#bus;
-    return {
-      publish: (subject, payload, options) => bus.publish(subject, payload, options),
-      subscribe: (subject, onDelivery, options) => bus.subscribe(subject, onDelivery, options),
-      newInbox: () => `_INBOX.${app}.gateway.${this.#secret}`,
-      get payloadMax() {
-        return bus.payloadMax;
-      },
-    };
+  #busOf(app: string): ClientBus {
+    return appBus(this.#bus, () => `_INBOX.${app}.gateway.${this.#secret}`);
   }
 }

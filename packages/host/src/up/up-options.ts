@@ -2,7 +2,7 @@
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { OCR_PIPELINE_FOLDER } from "@tutti/pipeline-ocr/folder";
-import { isName } from "@tutti/protocol";
+import { appNameProblem } from "@tutti/protocol";
 import { GPUS_MAX, type Micros, formatDuration, parseDuration, seconds } from "@tutti/units";
 import { usageError } from "@tutti/admin";
 import { isModelUrl } from "@tutti/admin/models";
@@ -356,9 +356,9 @@ function checkCores(
 
 function appsOf(text: string | undefined): string[] {
   const apps = text === undefined ? [] : text.split(",").map((app) => app.trim());
-  const bad = apps.find((app) => !isName(app));
-  if (bad === undefined) return apps;
-  throw usageError(`--apps: "${bad}" is no name of an application: letters, digits, "-" and "_" only`);
+  const problem = apps.map(appNameProblem).find((found) => found !== undefined);
+  if (problem !== undefined) throw usageError(`--apps: ${problem}`);
+  return apps;
 }
 
 /** A list of a bucket costs a request for a thousand objects. */

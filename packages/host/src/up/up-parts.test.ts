@@ -215,6 +215,11 @@ test("executors with cores of their own are bound to them and can be split; othe
   expect(scaled[0]?.unsplittable).toContain("--autoscale");
 });
 
+test("an application that would be called like a part of Tutti is refused by name", () => {
+  expect(() => parseUpOptions({ ...FLAGS, apps: "shop,cli" })).toThrow('--apps: "cli" is reserved for Tutti itself');
+  expect(() => parseUpOptions({ ...FLAGS, apps: "shop,a.b" })).toThrow('--apps: "a.b" is no name of an application');
+});
+
 test("answers go to an application's own inbox wherever anybody has credentials, and anywhere without", () => {
   const scopes = (flags: Partial<UpFlags>): string[] =>
     planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} })
