@@ -10,6 +10,8 @@ const SLOTS = 100;
 const SPAN_MIN = 250_000;
 /** Fewest slots of a variance. */
 const SLOTS_MIN = 10;
+/** Number of differences of which one may be a step of the rate, not noise: 4 of a whole window. */
+const PAIRS_OF_STEPS = 20;
 
 export class ArrivalRate {
   readonly #counts = new Float64Array(SLOTS);
@@ -24,6 +26,8 @@ export class ArrivalRate {
   #total = 0;
   #since = 0;
   #begunAt = Infinity;
+  /** The largest squares of differences, for `dispersion`. */
+  readonly #largest = new Float64Array(Math.floor(SLOTS / PAIRS_OF_STEPS) + 1);
 
   /** Counts one arrival. Moments must not go back. */
   note(at: Instant): void {
@@ -71,23 +75,29 @@ export class ArrivalRate {
 
   /**
    * Index of dispersion of the counts: 1 for Poisson arrivals, 0 for even ones, some 10 for Gamma gaps of shape 0.1.
-   * The variance is taken from successive differences (von Neumann), so that a rate that rises or steps does not pass
-   * for bursts. NaN before anything is known.
+   * The variance is taken from successive differences (von Neumann), so that a rate that rises does not pass for
+   * bursts. A pause does not either: its ends are differences as large as all that comes in a slot, four at most as each
+   * may fall within one. So the largest of them, one in PAIRS_OF_STEPS, count as the largest of the others. NaN before
+   * anything is known.
    */
   dispersion(at: Instant): number {
     if (this.#slot < 0) return NaN;
     if (at >= this.#slotEnd) this.#advance(at);
     // The current slot is not over, and the first one began in the middle.
     const first = Math.max(this.#slot - SLOTS + 1, Math.floor(this.#since / SLOT) + 1);
-    let [sum, squares, pairs] = [0, 0, 0];
+    const pairs = this.#slot - 1 - first;
+    const steps = Math.max(0, Math.floor(pairs / PAIRS_OF_STEPS));
+    const largest = this.#largest.fill(0);
+    let [sum, squares] = [0, 0];
     for (let slot = first; slot < this.#slot; slot++) {
       const count = this.#counts[slot % SLOTS]!;
       sum += count;
       if (slot === first) continue;
-      const difference = count - this.#counts[(slot - 1) % SLOTS]!;
-      squares += difference * difference;
-      pairs++;
+      const square = (count - this.#counts[(slot - 1) % SLOTS]!) ** 2;
+      squares += square;
+      if (square > largest[steps]!) insert(largest, steps, square);
     }
+    for (let i = 0; i < steps; i++) squares -= largest[i]! - largest[steps]!;
     return pairs < SLOTS_MIN || sum === 0 ? NaN : squares / (2 * pairs) / (sum / (pairs + 1));
   }
 
@@ -116,4 +126,11 @@ export class ArrivalRate {
     this.#counts.fill(0);
     this.#total = 0;
   }
+}
+
+/** Inserts a value into the first `last` + 1 of some that fall, where the last of them goes. */
+function insert(falling: Float64Array, last: number, value: number): void {
+  let at = last;
+  for (; at > 0 && falling[at - 1]! < value; at--) falling[at] = falling[at - 1]!;
+  falling[at] = value;
 }

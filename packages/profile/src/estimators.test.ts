@@ -71,7 +71,7 @@ test("a delay is estimated by its quantile, between the floor and five medians, 
   expect(delay.capped(at(40e6))).toBe(false);
 });
 
-test("the dispersion of counts is 0 for even arrivals, 1 for Poisson ones, and high for bursts; a rate that steps is no burst", () => {
+test("the dispersion of counts is 0 for even arrivals, 1 for Poisson ones, and high for bursts", () => {
   const dispersionOf = (gap: (at: number) => number, until = 5_000_000): number => {
     const rate = new ArrivalRate();
     let at = 1_000_000;
@@ -89,7 +89,22 @@ test("the dispersion of counts is 0 for even arrivals, 1 for Poisson ones, and h
   let left = 0;
   expect(dispersionOf(() => (left-- > 0 ? 10 : ((left = 19), prng.nextExponential(50 / 1e6))))).toBeGreaterThan(5);
   const step = (at: number): number => prng.nextExponential((at < 3_500_000 ? 2_000 : 4_000) / 1e6);
-  expect(dispersionOf(step)).toBeLessThan(3);
+  expect(dispersionOf(step)).toBeLessThan(1.6);
   expect(dispersionOf(poisson(1_000), 300_000)).toBeNaN();
   expect(new ArrivalRate().dispersion(5 as Instant)).toBeNaN();
+});
+
+test.each([1_000, 5_000, 50_000])("a pause in arrivals at %d/s is no burst", (perSecond) => {
+  const prng = new Prng(12);
+  const [start, pause, end] = [1_010_000, 3_330_000, 7_020_000];
+  for (const length of [75_000, 400_000, 2_000_000]) {
+    const seen = Array.from({ length: 8 }, () => {
+      const rate = new ArrivalRate();
+      for (let at = start; at < end; at += prng.nextExponential(perSecond / 1e6)) {
+        if (at < pause || at >= pause + length) rate.note(Math.round(at) as Instant);
+      }
+      return rate.dispersion(end as Instant);
+    });
+    expect(seen.reduce((sum, one) => sum + one, 0) / seen.length).toBeLessThan(1.7);
+  }
 });
