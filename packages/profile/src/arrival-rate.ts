@@ -76,9 +76,9 @@ export class ArrivalRate {
   /**
    * Index of dispersion of the counts: 1 for Poisson arrivals, 0 for even ones, some 10 for Gamma gaps of shape 0.1.
    * The variance is taken from successive differences (von Neumann), so that a rate that rises does not pass for
-   * bursts. A pause does not either: its ends are differences as large as all that comes in a slot, four at most as each
-   * may fall within one. So the largest of them, one in PAIRS_OF_STEPS, count as the largest of the others. NaN before
-   * anything is known.
+   * bursts. A pause does not either: its ends are differences as large as all that comes in a slot, four at most as
+   * each may fall within one. So the largest of those after which the counts stay, one in PAIRS_OF_STEPS, count as the
+   * next of them. NaN before anything is known.
    */
   dispersion(at: Instant): number {
     if (this.#slot < 0) return NaN;
@@ -95,10 +95,21 @@ export class ArrivalRate {
       if (slot === first) continue;
       const square = (count - this.#counts[(slot - 1) % SLOTS]!) ** 2;
       squares += square;
-      if (square > largest[steps]!) insert(largest, steps, square);
+      if (square > largest[steps]! && this.#isLasting(slot, first)) insert(largest, steps, square);
     }
     for (let i = 0; i < steps; i++) squares -= largest[i]! - largest[steps]!;
     return pairs < SLOTS_MIN || sum === 0 ? NaN : squares / (2 * pairs) / (sum / (pairs + 1));
+  }
+
+  /** Whether the counts stay after the start of this slot, and did before it: as a burst's don't, for two slots. */
+  #isLasting(slot: number, first: number): boolean {
+    const [before, after] = [this.#counts[(slot - 1) % SLOTS]!, this.#counts[slot % SLOTS]!];
+    for (let other = Math.max(first, slot - 3); other < Math.min(slot + 3, this.#slot); other++) {
+      const count = this.#counts[other % SLOTS]!;
+      const [near, far] = other < slot ? [before, after] : [after, before];
+      if (Math.abs(count - near) > Math.abs(count - far)) return false;
+    }
+    return true;
   }
 
   #advance(at: Instant): void {
