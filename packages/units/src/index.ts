@@ -1,5 +1,6 @@
 export * from "./assert.ts";
 export * from "./bytes.ts";
 export * from "./ids.ts";
+export * from "./printable.ts";
 export * from "./prng.ts";
 export * from "./time.ts";
