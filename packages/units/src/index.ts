@@ -1,3 +1,4 @@
+export * from "./addresses.ts";
 export * from "./assert.ts";
 export * from "./bytes.ts";
 export * from "./ids.ts";

@@ -38,6 +38,7 @@ import {
   readUpOptions,
 } from "@tutti/host/up";
 import { FLAGS, StopSignal, variableOf } from "@tutti/host";
+import { shownAddresses } from "@tutti/units";
 import type { Command } from "commander";
 import { upOptions } from "../config/command-options.ts";
 import { emulatedOnHalves, readOnHalves } from "../plan/halves.ts";
@@ -76,7 +77,8 @@ export async function up(command: Command): Promise<void> {
     if (nats === undefined) return;
     ending.push(() => nats.stop());
     kills.push(() => nats.kill());
-    announcer.say("nats", `NATS server: ${nats.url}, logs: ${nats.directory.logs}`, { url: nats.url, port: nats.port });
+    const url = shownAddresses(nats.url);
+    announcer.say("nats", `NATS server: ${url}, logs: ${nats.directory.logs}`, { url, port: nats.port });
     const jaeger = options.jaeger ? await provideJaeger(nats.directory, announcer) : undefined;
     if (jaeger !== undefined) {
       ending.push(() => jaeger.stop()); // after the actors, which send it their last traces
