@@ -51,6 +51,14 @@ function isExecutable(path) {
   }
 }
 
+/**
+ * Commands that run. None outlives the setup, such as a build of minutes.
+ *
+ * @type {Set<import("node:child_process").ChildProcess>}
+ */
+const running = new Set();
+process.once("exit", () => running.forEach((child) => void child.kill()));
+
 /** @type {Host["run"]} */
 function run(command, args, options = {}) {
   return new Promise((resolve) => {
@@ -62,11 +70,13 @@ function run(command, args, options = {}) {
       stdio: ["ignore", "pipe", "pipe"],
       shell,
     });
+    running.add(child);
     const finished = { code: 1, stdout: "", stderr: "" };
     child.stdout.on("data", (chunk) => (finished.stdout = (finished.stdout + chunk).slice(-OUTPUT_CHARS_MAX)));
     child.stderr.on("data", (chunk) => (finished.stderr = (finished.stderr + chunk).slice(-OUTPUT_CHARS_MAX)));
     child.on("error", (error) => resolve({ ...finished, code: 127, stderr: error.message }));
     child.on("close", (code, signal) => {
+      running.delete(child);
       if (signal !== null) finished.stderr += `\nended by ${signal}`;
       resolve({ ...finished, code: code ?? 1 });
     });

@@ -37,6 +37,22 @@ export const sayServer = (server) => server !== undefined && say(describeNatsSer
 export const sayWaiting = (owner) => say(`waiting for another setup (process ${owner?.pid ?? "just starting"})`);
 
 /**
+ * The result of a step without which the rest goes on; its failure is printed.
+ *
+ * @template Had
+ * @param {() => Had | Promise<Had>} work
+ */
+async function unlessFailed(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    say(error.message);
+    return undefined;
+  }
+}
+
+/**
  * Finds or brings an optional program; where neither works, the reason is printed.
  *
  * @template Had
@@ -44,19 +60,14 @@ export const sayWaiting = (owner) => say(`waiting for another setup (process ${o
  * @param {string} name
  * @param {(host: import("./host.mjs").Host, state: string) => Had | undefined} find
  * @param {(host: import("./host.mjs").Host, state: string) => Promise<Had>} bring
+ * @param {import("./host.mjs").Host} [host]
  * @returns {Promise<Had | undefined>}
  */
-export async function orNone(state, name, find, bring) {
-  const host = thisHost();
-  try {
-    const found = find(host, state);
-    return found ?? (await withLock(join(state, `${name}.lock`), async () => find(host, state) ?? bring(host, state)));
-  } catch (error) {
-    if (!(error instanceof SetupError)) throw error;
-    say(error.message);
-    return undefined;
-  }
-}
+export const orNone = (state, name, find, bring, host = thisHost()) =>
+  unlessFailed(
+    async () =>
+      find(host, state) ?? withLock(join(state, `${name}.lock`), async () => find(host, state) ?? bring(host, state)),
+  );
 
 /**
  * Node's flags. The process that supervises a cluster allocates little: a young generation of full size would only take
@@ -70,10 +81,15 @@ const nodeFlags = (args) => (args[0] === "up" ? ["--max-semi-space-size=2", "--e
 export async function launch({ ready, state, script, args, env: own = {} }) {
   const env = { ...withCompileCache(withNodeFirst(process.env, ready.node), state), ...own };
   if (ready.natsServer !== undefined) env["TUTTI_NATS_SERVER"] = ready.natsServer.path;
-  // Without a Jaeger the system runs without it, and says so itself.
-  const jaeger = args.includes("--jaeger") ? await orNone(state, "jaeger", findJaeger, bringJaeger) : undefined;
+  const isTraced = serves(args) && args.includes("--jaeger");
+  const jaeger = isTraced ? await unlessFailed(() => findJaeger(thisHost(), state)) : undefined;
   if (jaeger !== undefined) env["TUTTI_JAEGER"] = jaeger.path;
-  const child = spawn(ready.node, [...nodeFlags(args), script, ...args], { stdio: "inherit", env });
+  // The system doesn't wait for a Jaeger that is still to be brought, nor needs one.
+  const comes = isTraced && jaeger === undefined && !process.env["TUTTI_JAEGER"];
+  if (comes) env["TUTTI_JAEGER_COMES"] = "1";
+  /** @type {import("node:child_process").StdioOptions} */
+  const stdio = comes ? ["inherit", "inherit", "inherit", "ipc"] : "inherit";
+  const child = spawn(ready.node, [...nodeFlags(args), script, ...args], { stdio, env });
   child.on("error", (error) => fail(error));
   // Ctrl-C at a terminal reaches the child without us; forwarded, it would count as a second Ctrl-C, which means "hurry
   // up".
@@ -82,6 +98,11 @@ export async function launch({ ready, state, script, args, env: own = {} }) {
   };
   for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) process.on(signal, forward);
   child.on("exit", (code, signal) => process.exit(signal === null ? (code ?? 1) : 128 + constants.signals[signal]));
+  if (!comes) return;
+  // Its steps would write into the system's status line.
+  const quiet = { ...thisHost(), say: () => undefined };
+  const brought = await orNone(state, "jaeger", findJaeger, bringJaeger, quiet);
+  if (child.connected) child.send({ jaeger: brought?.path ?? null });
 }
 
 /** @param {unknown} error @returns {never} */

@@ -3,9 +3,12 @@
  * guides and README show are run. Live commands: test/e2e/serving.test.ts.
  */
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { upOptionsInForce } from "@tutti/host";
+import { planCluster, readUpOptions } from "@tutti/host/up";
+import { PROCESS_ROLES } from "@tutti/protocol";
 import ts from "typescript";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
@@ -53,6 +56,19 @@ test("every command in every document is one that there is, with flags that it h
   });
   expect(wrong).toEqual([]);
   expect(commands.filter(({ text }) => /^(bin\/)?tutti /.test(text)).length).toBeGreaterThan(60);
+});
+
+test("processes that documents restart, drain, split and read the logs of are there in the default layout", () => {
+  const options = readUpOptions(upOptionsInForce({ flags: new Map([["executors", "2"]]), env: {} }));
+  const names = planCluster(options, { url: "nats://127.0.0.1:4222", credentials: {} }).map(({ name }) => name);
+  const known = new Set<string>([...names, ...PROCESS_ROLES, "all"]);
+  // Names begin with a letter, and an actor's id in these texts with a digit.
+  const named = /\btutti (?:restart|drain|undrain|split|logs) ([a-z][a-z-]*\d*)\b/g;
+  const asked = documents.flatMap((file) =>
+    Array.from(readFileSync(join(ROOT, file), "utf8").matchAll(named), ([text, name]) => ({ file, text, name: name! })),
+  );
+  expect(asked.filter(({ name }) => !known.has(name))).toEqual([]);
+  expect(asked.length).toBeGreaterThan(10);
 });
 
 test("what no command would understand is found", () => {

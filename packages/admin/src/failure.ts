@@ -1,4 +1,5 @@
 import { TuttiError } from "@tutti/protocol";
+import { note, print } from "./print.ts";
 
 /** Exit codes, as `tutti --help` lists them. */
 export const EXIT = {
@@ -48,7 +49,7 @@ export function explain(error: unknown): Failure {
 /** Prints the failure and sets the exit code; with `json` as one JSON object on stdout. */
 export function report(error: unknown, json: boolean): void {
   const { text, code, retryable, exitCode } = explain(error);
-  if (json) process.stdout.write(`${JSON.stringify({ error: text, code, retryable })}\n`);
-  else process.stderr.write(`tutti: ${text}${code.startsWith("TUTTI_COMMAND") ? "" : ` (${code})`}\n`);
+  if (json) print(JSON.stringify({ error: text, code, retryable }));
+  else note(`tutti: ${text}${code.startsWith("TUTTI_COMMAND") ? "" : ` (${code})`}`);
   process.exitCode = exitCode;
 }

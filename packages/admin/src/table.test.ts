@@ -15,3 +15,7 @@ test("columns are as wide as their widest cell, and numbers are set to the right
 test("a table without rows is nothing at all", () => {
   expect(renderTable(["a"], [])).toBe("");
 });
+
+test("a cell is one line that does nothing to a terminal, and as wide as it is shown", () => {
+  expect(renderTable(["id", "x"], [["a\u001b[31m\nb", "y"]])).toBe(`id${" ".repeat(14)}x\na\\u001b[31m\\nb  y`);
+});

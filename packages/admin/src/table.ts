@@ -1,6 +1,12 @@
-/** Columns padded to their widest cell; numbers are set to the right. Empty without rows. */
-export function renderTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  if (rows.length === 0) return "";
+import { printable } from "@tutti/units";
+
+/**
+ * Columns padded to their widest cell; numbers are set to the right. Empty without rows. Cells may come from outside:
+ * what would move a terminal's cursor is shown instead.
+ */
+export function renderTable(headings: readonly string[], cells: readonly (readonly string[])[]): string {
+  if (cells.length === 0) return "";
+  const rows = cells.map((row) => row.map(printable));
   const widths = headings.map((heading, column) =>
     Math.max(heading.length, ...rows.map((row) => (row[column] ?? "").length)),
   );

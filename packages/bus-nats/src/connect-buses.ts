@@ -4,6 +4,7 @@ import { subscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import type { Bus } from "@tutti/ports/bus";
 import { TuttiError } from "@tutti/protocol";
+import { shownAddresses } from "@tutti/units";
 import { type NatsConnection as Connection, type ConnectionOptions, connect } from "@nats-io/transport-node";
 import { type Credentials, authenticatorOf, inboxPrefixOf } from "./credentials.ts";
 import { NatsBus } from "./nats-bus.ts";
@@ -197,7 +198,7 @@ subscribe("net.client.socket", (message) => {
 
 function refusalOf(error: unknown, options: BusOptions): TuttiError {
   const reason = error instanceof Error ? error.message : String(error);
-  const servers = typeof options.servers === "string" ? options.servers : options.servers.join(", ");
+  const servers = shownAddresses(options.servers);
   if (/authorization|authentication/i.test(reason)) {
     const text = `${servers} does not accept the credentials of ${options.name}: ${reason}`;
     return new TuttiError("TUTTI_FORBIDDEN", text, { cause: error });

@@ -45,6 +45,26 @@ test("a server older than 2.9.10 is refused with its version and the one that is
   await close();
 });
 
+test("an error names the servers without users and passwords", async () => {
+  const refusing = createServer((socket) => {
+    socket.write('INFO {"server_id":"X","version":"2.10.19","auth_required":true,"max_payload":1000,"proto":1}\r\n');
+    socket.on("data", () => socket.end("-ERR 'Authorization Violation'\r\n")).on("error", () => {});
+  }).listen(0, "127.0.0.1");
+  await once(refusing, "listening");
+  const { port } = refusing.address() as AddressInfo;
+  const errorAt = async (servers: string) => {
+    const error: unknown = await connectNats({ servers, name: "test" }).catch((caught: unknown) => caught);
+    return (error as Error).message;
+  };
+  expect(await errorAt("nats://joe:s3,cret@127.0.0.1:1,nats://joe:s3/cret@127.0.0.1:1")).toMatch(
+    /^no NATS server answers at nats:\/\/\*\*\*@127\.0\.0\.1:1,nats:\/\/\*\*\*@127\.0\.0\.1:1: [^@]+$/,
+  );
+  expect(await errorAt(`joe:s3cret@127.0.0.1:${port}`)).toMatch(
+    new RegExp(`^\\*\\*\\*@127\\.0\\.0\\.1:${port} does not accept the credentials of test: [^@]+$`),
+  );
+  refusing.close();
+});
+
 test("a cluster of servers whose replicas may differ after a kill is warned of; a single server of that version is not", async () => {
   const warned = async (version: string, more: object) => {
     const { url, close } = await pretending(version, () => true, more);

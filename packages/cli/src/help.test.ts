@@ -66,6 +66,15 @@ test("who mistypes a command or an option is told the nearest one, with exit cod
   }
 });
 
+test.for([
+  ["run", "--help"],
+  ["run", "-h"],
+])("`tutti %s %s` is the help of the command, as of any other", async (args) => {
+  const { status, stdout, stderr } = await tutti(...args);
+  expect([status ?? 0, stderr]).toEqual([0, ""]);
+  expect(stdout).toMatch(/^Usage: tutti run <role>[^]*run a role in the foreground/);
+});
+
 test("with --json a mistake is told in JSON on stdout, with exit code 2", async () => {
   for (const [args, text] of [
     [["plan", "--json"], "which command of it? --help lists them"],

@@ -93,7 +93,10 @@ function addRun(program: Command): void {
     .helpOption(false)
     .allowUnknownOption()
     .passThroughOptions()
-    .action(async (role: string, flags: string[]) => (await import("./commands/run.ts")).run(role, flags));
+    .action(async (role: string, flags: string[], _, command: Command) => {
+      if (role === "--help" || role === "-h") return command.help(); // after a role they are that role's
+      return (await import("./commands/run.ts")).run(role, flags);
+    });
 }
 
 function addInfer(program: Command): void {

@@ -1,4 +1,5 @@
 import type { Fields, Logger } from "@tutti/ports/telemetry";
+import { printable } from "@tutti/units";
 import { type DestinationStream, type Logger as Pino, pino } from "pino";
 import pretty from "pino-pretty";
 import { redactFields, redactText } from "./redaction.ts";
@@ -43,25 +44,24 @@ export function openLog({ level, base, destination }: LogOptions): Log {
       destination: 2,
       sync: true,
     });
-    return { logger: wrap(pino(settings, stream)), flush: () => Promise.resolve() };
+    // Applications' words stand in lines: as JSON they are escaped, and here they would reach the terminal.
+    return { logger: wrap(pino(settings, stream), printable), flush: () => Promise.resolve() };
   }
   const stream = pino.destination({ dest: 2, sync: false, minLength: 0, maxLength: BUFFER_BYTES_MAX });
   stream.on("error", () => undefined); // the log's reader is gone: serving goes on without it
   return { logger: wrap(pino(settings, stream)), flush: () => new Promise((done) => stream.flush(() => done())) };
 }
 
-function wrap(log: Pino): Logger {
+/** @param show - applied to what is logged, once secrets are removed */
+function wrap(log: Pino, show: (text: string) => string = (text) => text): Logger {
+  const at = (level: "debug" | "info" | "warn" | "error") => (fields: Fields, text: string) => {
+    if (log.isLevelEnabled(level)) log[level](redactFields(fields, show), show(redactText(text)));
+  };
   return {
-    debug: (fields, text) => {
-      if (log.isLevelEnabled("debug")) log.debug(redactFields(fields), redactText(text));
-    },
-    info: (fields, text) => {
-      if (log.isLevelEnabled("info")) log.info(redactFields(fields), redactText(text));
-    },
-    warn: (fields, text) => {
-      if (log.isLevelEnabled("warn")) log.warn(redactFields(fields), redactText(text));
-    },
-    error: (fields, text) => log.error(redactFields(fields), redactText(text)),
-    child: (fields) => wrap(log.child(redactFields(fields))),
+    debug: at("debug"),
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    child: (fields) => wrap(log.child(redactFields(fields, show)), show),
   };
 }

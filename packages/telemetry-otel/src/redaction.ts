@@ -15,12 +15,15 @@ export function redactText(text: string): string {
   return shown.replace(SECRET_TEXT, CENSORED);
 }
 
-/** Copies the fields without secrets and without undefined values. */
-export function redactFields(fields: Fields): Record<string, string | number | boolean> {
+/** Copies the fields without secrets and without undefined values. @param show - applied to their texts afterwards */
+export function redactFields(
+  fields: Fields,
+  show: (text: string) => string = (text) => text,
+): Record<string, string | number | boolean> {
   const shown: Record<string, string | number | boolean> = {};
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined) continue;
-    shown[name] = typeof value !== "string" ? value : SECRET_FIELD.test(name) ? CENSORED : redactText(value);
+    shown[name] = typeof value !== "string" ? value : SECRET_FIELD.test(name) ? CENSORED : show(redactText(value));
   }
   return shown;
 }

@@ -1,3 +1,5 @@
+import { spawnSync } from "node:child_process";
+import { stripVTControlCharacters } from "node:util";
 import { afterEach, expect, test } from "vitest";
 import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
 import { instant } from "@tutti/units";
@@ -281,4 +283,19 @@ test("secrets are shown neither in fields nor in texts, nor in traces", async ()
   span.end(at(1), "refused nats://joe:hidden-6@host");
   await traced.telemetry.close();
   expect(JSON.stringify(traced.collector.spans)).not.toMatch(/hidden|joe/);
+});
+
+test("on a terminal, words of applications in a line are shown and do nothing", () => {
+  const script = `
+    process.stderr.isTTY = true;
+    const { openLog } = await import(${JSON.stringify(new URL("pino-logger.ts", import.meta.url).href)});
+    const { logger, flush } = openLog({ level: "info", base: {} });
+    const evil = "a\\u001b[2J\\u0007\\nINFO: forged";
+    logger.child({ app: evil }).warn({ audit: "administration", why: evil }, "refused " + evil);
+    await flush();`;
+  const child = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+  const plain = stripVTControlCharacters(child.stderr);
+  expect(child.stderr).not.toMatch(/\u001b\[2J|\u0007/);
+  expect(plain.trim().split("\n")).toHaveLength(1);
+  expect(plain).toContain("refused a\\u001b[2J\\u0007\\nINFO: forged");
 });

@@ -19,6 +19,12 @@ const CASES: readonly (readonly [what: string, fields: readonly string[], body: 
   ["a space before the colon", ["Content-Length: 0", "Transfer-Encoding : chunked"], CHUNKED],
   ["an unknown coding", ["Transfer-Encoding: xchunked"], CHUNKED],
   ["a coding after chunked", ["Transfer-Encoding: chunked, identity"], CHUNKED],
+  ["a coding before chunked", ["Transfer-Encoding: identity, chunked"], CHUNKED],
+  [
+    "a coding before chunked, in a line of its own",
+    ["Transfer-Encoding: identity", "Transfer-Encoding: chunked"],
+    CHUNKED,
+  ],
   ["two codings", ["Transfer-Encoding: identity", "Transfer-Encoding: chunked", "Content-Length: 5"], CHUNKED],
   ["a folded line", ["Content-Length: 0", "X: y", " Transfer-Encoding: chunked"], CHUNKED],
   ["a bare line feed", ["X: y\nTransfer-Encoding: chunked", `Content-Length: ${CHUNKED.length}`], CHUNKED],

@@ -6,7 +6,9 @@ const quiet = { onStatus: () => ({ stop: () => undefined }) };
 const nats = { control: quiet, bulk: quiet } as unknown as Parameters<typeof unlessDenied>[0];
 const refusal = async (cluster: { readonly credentials: string | undefined; readonly isForApps?: boolean }) => {
   const denied = new Error('Permissions Violation for Publish to "$JS.API.INFO"');
-  const work = unlessDenied(nats, { servers: ["n"], ...cluster }, () => Promise.reject<Error>(denied));
+  const work = unlessDenied(nats, { servers: ["nats://joe:s3cret@n"], ...cluster }, () =>
+    Promise.reject<Error>(denied),
+  );
   return work.catch((error: Error) => error);
 };
 
@@ -15,7 +17,9 @@ test("an application that asks by a command hears that its credentials are for p
   const own = { credentials: "app-shop.nk" };
   const app = await refusal({ ...own, isForApps: true });
   expect(app).toMatchObject({ code: "TUTTI_FORBIDDEN" });
-  expect(app.message).toContain("n does not allow this with app-shop.nk ($JS.API.INFO): the command looks models up");
+  expect(app.message).toContain(
+    "nats://***@n does not allow this with app-shop.nk ($JS.API.INFO): the command looks models up",
+  );
   expect(app.message).toContain("docs/guides/publisher.md");
   expect(app.message).toMatch(operator);
   for (const cluster of [own, { credentials: undefined, isForApps: true }]) {

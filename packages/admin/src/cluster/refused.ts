@@ -1,6 +1,7 @@
 /** Errors of commands that NATS refuses: they name the credentials that the command needs. */
 import type { NatsConnection } from "@tutti/bus-nats";
 import { TuttiError } from "@tutti/protocol";
+import { shownAddresses } from "@tutti/units";
 import { type Cluster, livingClusters, runRoot } from "./find-cluster.ts";
 
 /** User whose credentials a command needs: the operator's, or those that may listen to requests. */
@@ -15,14 +16,19 @@ export async function connectionRefused(error: unknown, cluster: Refuser, user: 
   if (!(error instanceof TuttiError && error.code === "TUTTI_FORBIDDEN")) return error;
   const { servers, credentials } = cluster;
   const what = credentials === undefined ? "asks for credentials" : `does not accept ${credentials}`;
-  return new TuttiError("TUTTI_FORBIDDEN", `${servers.join(",")} ${what}: ${await adviceFor(user)}`, { cause: error });
+  return new TuttiError("TUTTI_FORBIDDEN", `${shownAddresses(servers)} ${what}: ${await adviceFor(user)}`, {
+    cause: error,
+  });
 }
 
 /** The server doesn't allow a subject. */
 async function subjectRefused(subject: string, { servers, credentials, isForApps }: Refuser): Promise<TuttiError> {
   const as = credentials === undefined ? "without credentials" : `with ${credentials}`;
   const advice = `${credentials !== undefined && isForApps === true ? FOR_APPS : ""}${await adviceFor("admin")}`;
-  return new TuttiError("TUTTI_FORBIDDEN", `${servers.join(",")} does not allow this ${as} (${subject}): ${advice}`);
+  return new TuttiError(
+    "TUTTI_FORBIDDEN",
+    `${shownAddresses(servers)} does not allow this ${as} (${subject}): ${advice}`,
+  );
 }
 
 /** An application has no credentials but its own, and is right to use them. */

@@ -76,12 +76,12 @@ export async function lookAtCluster(cluster: Cluster, isNamed: boolean, waitMs: 
   }
 }
 
-function unreachable({ servers, credentials }: Cluster, error: Error, isNamed: boolean): Finding {
+function unreachable({ credentials }: Cluster, error: Error, isNamed: boolean): Finding {
   const isForbidden = error instanceof TuttiError && error.code === "TUTTI_FORBIDDEN";
   return {
     check: "connection",
     state: "fail",
-    found: `${servers.join(",")}: ${error.message}`,
+    found: error.message,
     why: "Without it nothing of the cluster can be seen, and no command works.",
     next: isForbidden
       ? `name ${credentials === undefined ? "" : "other "}credentials with --creds or TUTTI_CREDS: \`tutti auth init\` makes them, creds/admin.nk is the operator's`

@@ -229,7 +229,7 @@ test("clocks of hosts may differ by little; on one host a late heartbeat is no o
 
 test("a cluster that is named and not there ends with the code of that, one that is merely found here with that of a failure", async () => {
   const nowhere = {
-    servers: ["nats://127.0.0.1:1"],
+    servers: ["nats://joe:s3cret@127.0.0.1:1"],
     credentials: undefined,
     tlsCa: undefined,
     cluster: "main",
@@ -237,6 +237,7 @@ test("a cluster that is named and not there ends with the code of that, one that
   };
   const [named] = await lookAtCluster(nowhere, true, 10);
   expect([named?.state, exitCodeOf([named!])]).toEqual(["fail", EXIT.unavailable]);
+  expect(named?.found).toMatch(/^no NATS server answers at nats:\/\/\*\*\*@127\.0\.0\.1:1: /);
   expectExplained([named!]);
   const [found] = await lookAtCluster(nowhere, false, 10);
   expect(exitCodeOf([found!])).toBe(EXIT.failed);

@@ -1,6 +1,7 @@
 /** `tutti doctor`: finds what keeps Tutti from working well here, and gives advice. */
 import { type ClusterOptions, findCluster, livingClusters, runRoot } from "../cluster/find-cluster.ts";
 import { usageError } from "../failure.ts";
+import { print } from "../print.ts";
 import { waitOption } from "../seconds-option.ts";
 import { lookAtCluster } from "./cluster-checks.ts";
 import { readContext } from "./context.ts";
@@ -24,7 +25,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
     throw usageError("--context names servers, and so does --nats: give one of them");
   const named = options.context === undefined ? options : { ...options, ...(await readContext(options.context)) };
   const findings = await examine(named, waitMs);
-  if (options.json === true) process.stdout.write(`${JSON.stringify({ findings: findings.map(toJson) })}\n`);
+  if (options.json === true) print(JSON.stringify({ findings: findings.map(toJson) }));
   else process.stdout.write(`${renderFindings(findings, process.stdout)}\n`);
   process.exitCode = exitCodeOf(findings);
 }

@@ -1,5 +1,6 @@
 /** The findings of `tutti doctor`, and how they are shown. */
 import { styleText } from "node:util";
+import { printable } from "@tutti/units";
 import { EXIT } from "../failure.ts";
 
 /** `note`: neither good nor bad, but worth knowing. `warn`: works, but worse than it could. `fail`: can't work. */
@@ -53,7 +54,7 @@ const LINE_WIDTH = 120;
 /** Wraps text: further lines begin at `indent`. A word longer than a line stays whole, since it may be a command. */
 function wrapped(text: string, indent: number): string {
   const lines: string[] = [];
-  for (const word of text.split(" ")) {
+  for (const word of printable(text).split(" ")) {
     const last = lines.at(-1);
     if (last !== undefined && indent + last.length + 1 + word.length <= LINE_WIDTH)
       lines[lines.length - 1] = `${last} ${word}`;

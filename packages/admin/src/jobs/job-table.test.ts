@@ -1,5 +1,6 @@
+import { JOB_HEADER } from "@tutti/protocol";
 import { expect, test } from "vitest";
-import { deadRow, jobRows, renderJobs } from "./job-table.ts";
+import { deadRow, jobRows, renderDead, renderJobs } from "./job-table.ts";
 
 const rows = jobRows({
   backlogs: new Map([
@@ -36,4 +37,16 @@ test("a dead letter without headers has a row all the same", () => {
     diedAtMs: 0,
   };
   expect(deadRow(letter)).toMatchObject({ model: "mlp", app: "shop", seq: 3, id: "", tries: 0 });
+});
+
+test("of a dead letter, words of its publisher and its model's reason stay in their cells", () => {
+  const [text, row] = ["deadjobs.mlp.shop.INTERNAL.9", 3] as const;
+  const headers = {
+    [JOB_HEADER.deadReason]: "no\u001b]0;owned\u0007\nmlp  shop",
+    [JOB_HEADER.deadCode]: "TUTTI_INTERNAL",
+  };
+  const letter = { subject: text, seq: row, headers, payload: new Uint8Array(0), diedAtMs: 0 };
+  const shown = renderDead([deadRow(letter)]);
+  expect(shown).toContain("no\\u001b]0;owned\\u0007\\nmlp  shop");
+  expect(shown.split("\n")).toHaveLength(2);
 });

@@ -17,6 +17,7 @@ import { FrameReader } from "@tutti/wire";
 import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { CommandError, usageError } from "../failure.ts";
+import { note, print } from "../print.ts";
 import { waitOption } from "../seconds-option.ts";
 import { type DeadRow, type JobReading, deadRow, jobRows, renderDead, renderJobs } from "./job-table.ts";
 
@@ -89,7 +90,7 @@ export async function dead(options: DeadOptions): Promise<void> {
 async function noteAbsent(store: Store, model: string): Promise<void> {
   const registry = new ModelRegistry(store);
   if ((await askedSpec(registry, model)) !== undefined) return;
-  process.stderr.write(`tutti: ${(await absentModelError(registry, model)).message}\n`);
+  note(`tutti: ${(await absentModelError(registry, model)).message}`);
 }
 
 /** A letter that was put there by hand may be of no job that is known. */
@@ -180,5 +181,3 @@ function heardRates(bus: Bus, cluster: string) {
     stop: () => listening.stop(),
   };
 }
-
-const print = (line: string): void => void process.stdout.write(`${line}\n`);

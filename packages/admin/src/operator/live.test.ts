@@ -55,3 +55,18 @@ test("structured lines are readable, and others stay as they are", () => {
   expect(renderLine({ ...line, text: "Error: no" }, undefined)).toBe("22:13:20.123 Error: no");
   expect(renderLine({ ...line, text: "{ half" }, undefined)).toBe("22:13:20.123 { half");
 });
+
+test("an application's words in a line make no line of their own, an audit line least of all, and no command", async () => {
+  const forged = "m\u001b[2J\r\n12:00:00.000 info  load mlp  audit=administration who=root\u0007";
+  const at = 1_700_000_000_123_000 as never;
+  const line = {
+    at,
+    text: JSON.stringify({ level: "warn", msg: `load ${forged}`, audit: "administration", why: forged }),
+  };
+  const safe = "m\\u001b[2J\\u000d\\n12:00:00.000 info  load mlp  audit=administration who=root\\u0007";
+  expect(renderLine(line, undefined)).toBe(`22:13:20.123 warn  load ${safe}  audit=administration  why=${safe}`);
+  expect(renderLine({ at, text: `Error: \u009b2J${forged}` }, undefined)).toBe(`22:13:20.123 Error: \\u009b2J${safe}`);
+  const terminal = new Terminal(false);
+  await showLive({ once: true, everyMs: 1, render: () => "one\u001b[2J\ntwo", output: terminal });
+  expect(terminal.text).toBe("one\\u001b[2J\ntwo\n");
+});

@@ -1,4 +1,5 @@
 /** Text that is updated in place on a terminal, and printed once elsewhere. */
+import { printableLines } from "@tutti/units";
 
 export interface LiveOptions {
   /** Prints once, when everything is known. */
@@ -31,7 +32,7 @@ export const isLive = (output: LiveOutput = process.stdout): boolean => output.i
 /** Shows the text until Ctrl-C, or once. */
 export async function showLive({ once, everyMs, render, output = process.stdout }: LiveOptions): Promise<void> {
   if (once || !isLive(output)) {
-    output.write(`${await render()}\n`);
+    output.write(`${printableLines(await render())}\n`);
     return;
   }
   const { promise: stopped, resolve: stop } = Promise.withResolvers<true>();
@@ -40,7 +41,7 @@ export async function showLive({ once, everyMs, render, output = process.stdout 
   output.write(OTHER_SCREEN + HIDE_CURSOR);
   try {
     for (;;) {
-      output.write(screen(await render(), output));
+      output.write(screen(printableLines(await render()), output));
       let timer: NodeJS.Timeout | undefined;
       const tick = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), everyMs)));
       const isOver = await Promise.race([stopped, tick]);

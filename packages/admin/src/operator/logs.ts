@@ -1,9 +1,10 @@
 /** `tutti logs`: recent lines of processes, and with `--follow` new ones, from their agents. */
 import type { LogLine, LogsTold } from "@tutti/protocol";
-import { parseDuration } from "@tutti/units";
+import { parseDuration, printable } from "@tutti/units";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { withCluster } from "../cluster/connection.ts";
 import { usageError } from "../failure.ts";
+import { note, print } from "../print.ts";
 import { OperatorLink } from "./operator-link.ts";
 import { type Target, findTargets } from "./targets.ts";
 
@@ -51,7 +52,7 @@ async function tell(
   const past: { line: LogLine; target: Target }[] = [];
   let isPast = true;
   const show = (line: LogLine, target: Target): void =>
-    void process.stdout.write(`${json ? asJson(line, target) : renderLine(line, several ? target : undefined)}\n`);
+    print(json ? asJson(line, target) : renderLine(line, several ? target : undefined));
   const onTold =
     (target: Target) =>
     ({ lines, left, process }: LogsTold) => {
@@ -68,9 +69,7 @@ async function tell(
   else await Promise.all(streams.map(({ ended }) => ended));
   for (const { line, target } of past.sort((a, b) => a.line.at - b.line.at)) show(line, target);
   isPast = false;
-  if (past.length === 0 && !json)
-    process.stderr.write(`${nothingText(targets, since)}
-`);
+  if (past.length === 0 && !json) note(nothingText(targets, since));
   if (!follow) return;
   const onSignal = (): void => streams.forEach((stream) => stream.stop());
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
@@ -85,16 +84,19 @@ function nothingText(targets: readonly Target[], since: string): string {
 }
 
 const SORTED_MS = 500;
-const processNote = (text: string): void => void process.stderr.write(`tutti logs: ${text}\n`);
+const processNote = (text: string): void => note(`tutti logs: ${text}`);
 
 const asJson = ({ at, text }: LogLine, { host, name, role, actor }: Target): string =>
   JSON.stringify({ at, host, process: name, role, actor, line: text });
 
-/** Shows structured lines as `12:00:01.234 warn  text  field=value`, others as they are. */
+/**
+ * Shows structured lines as `12:00:01.234 warn  text  field=value`, others as they are. Applications' words stand in
+ * both, and none of them may make a line of its own, which could look like an audit line, or command the terminal.
+ */
 export function renderLine({ at, text }: LogLine, target: Pick<Target, "host" | "name"> | undefined): string {
   const clock = new Date(at / 1_000).toISOString().slice(11, 23);
   const who = target === undefined ? "" : ` ${target.host}/${target.name}`;
-  return `${clock}${who} ${readable(text)}`;
+  return printable(`${clock}${who} ${readable(text)}`);
 }
 
 function readable(text: string): string {

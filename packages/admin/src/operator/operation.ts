@@ -8,6 +8,7 @@ import { actorToken } from "@tutti/units";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { withCluster } from "../cluster/connection.ts";
 import { CommandError, usageError } from "../failure.ts";
+import { print } from "../print.ts";
 import { secondsOption } from "../seconds-option.ts";
 import { ClusterView, type HeardActor, lackOf } from "./cluster-view.ts";
 import { OperationLock } from "./operation-lock.ts";
@@ -154,7 +155,7 @@ const PAST: Readonly<Record<ProcessOrder, string>> = {
 
 function createTeller(order: ProcessOrder, json: boolean): Teller {
   const write = (event: Readonly<Record<string, unknown>>, text: string): void =>
-    void process.stdout.write(`${json ? JSON.stringify(event) : text}\n`);
+    print(json ? JSON.stringify(event) : text);
   return {
     note: (text) => write({ event: "note", text }, text),
     step({ target, number, count, kind, text }) {

@@ -1,6 +1,6 @@
 /** Requests that were refused or answered late, as rows and as a table. */
 import { LATE, type RefusalsTold, type RefusedRequest } from "@tutti/protocol";
-import { type Micros, actorToken, formatDuration } from "@tutti/units";
+import { type Micros, actorToken, formatDuration, printable } from "@tutti/units";
 import { renderTable } from "../table.ts";
 import { NOT_KEPT, leastSlo, refusalSentences } from "./refusal-sentences.ts";
 
@@ -84,22 +84,20 @@ export function renderRefusals(rows: readonly RefusalRow[]): string {
       "waited for",
       "reason",
     ],
-    rows.map((row) =>
-      [
-        momentText(row.at),
-        row.pipeline === undefined ? (row.version ?? row.model) : `${row.model} of ${row.pipeline}`,
-        row.app,
-        row.id,
-        row.cause.replace("TUTTI_", ""),
-        row.by ?? "-",
-        duration(row.sloUs),
-        duration(row.waitedUs),
-        duration(row.feasibleUs),
-        row.queue === undefined ? "-" : String(row.queue.queued),
-        row.queue?.waitedFor ?? "-",
-        row.reason ?? `${duration(row.lateByUs)} after its deadline`,
-      ].map(printable),
-    ),
+    rows.map((row) => [
+      momentText(row.at),
+      row.pipeline === undefined ? (row.version ?? row.model) : `${row.model} of ${row.pipeline}`,
+      row.app,
+      row.id,
+      row.cause.replace("TUTTI_", ""),
+      row.by ?? "-",
+      duration(row.sloUs),
+      duration(row.waitedUs),
+      duration(row.feasibleUs),
+      row.queue === undefined ? "-" : String(row.queue.queued),
+      row.queue?.waitedFor ?? "-",
+      row.reason ?? `${duration(row.lateByUs)} after its deadline`,
+    ]),
   );
 }
 
@@ -114,5 +112,3 @@ export function renderExplanation(row: RefusalRow): string {
 
 const momentText = (at: number): string => new Date(at / 1_000).toISOString().slice(5, 23).replace("T", " ");
 const duration = (us: number | undefined): string => (us === undefined ? "-" : formatDuration(us as Micros));
-/** Ids and reasons come from outside: they must not move a terminal's cursor. */
-const printable = (text: string): string => text.replaceAll(/\p{C}/gu, " ");

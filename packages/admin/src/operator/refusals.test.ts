@@ -103,7 +103,7 @@ test("an explanation begins with what the request was, and what came from outsid
   const [row] = refusalRows([told([{ ...REFUSED, model: "rec", pipeline: "ocr", messageId: "a\u001b[2J\nb" }])], 1);
   const [head, ...sentences] = renderExplanation(row!).split("\n");
   expect(head).toBe(
-    `a [2J b: shop asked rec (a stage of ocr), ended 2026-11-26T20:16:03.123Z at ingress ${actorToken(INGRESS!)}`,
+    `a\\u001b[2J\\nb: shop asked rec (a stage of ocr), ended 2026-11-26T20:16:03.123Z at ingress ${actorToken(INGRESS!)}`,
   );
   expect(sentences).toHaveLength(6);
 });

@@ -14,6 +14,7 @@ import type { Bus } from "@tutti/ports/bus";
 import { withCluster } from "../cluster/connection.ts";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { CommandError, EXIT, usageError } from "../failure.ts";
+import { print } from "../print.ts";
 import { didYouMean } from "../nearest.ts";
 import { waitOption } from "../seconds-option.ts";
 import { checkName } from "./asked-name.ts";
@@ -151,5 +152,3 @@ export function nobodyError(silent: IngressAnswers["silent"]): CommandError {
   const text = `no ingress answered${silentText(silent)}: it is too busy (--wait 10), or of an earlier release, or the NATS servers have the permissions of one (\`tutti auth write\`, have the servers read them, and restart the ingresses: \`tutti restart ingress\`)`;
   return new CommandError(text, EXIT.unavailable);
 }
-
-const print = (text: string): void => void process.stdout.write(`${text}\n`);

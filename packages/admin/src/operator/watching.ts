@@ -9,6 +9,7 @@ import type { AgentAnswered } from "@tutti/protocol";
 import type { ClusterOptions } from "../cluster/find-cluster.ts";
 import { withCluster } from "../cluster/connection.ts";
 import { CommandError, EXIT } from "../failure.ts";
+import { print } from "../print.ts";
 import { waitOption } from "../seconds-option.ts";
 import { actorRows, renderActors } from "./actor-table.ts";
 import { ClusterView } from "./cluster-view.ts";
@@ -59,7 +60,7 @@ const watch = (options: WatchOptions, reports: number, show: (watching: Watching
 };
 
 const isOnce = ({ json, once }: WatchOptions): boolean => json === true || once === true || !isLive();
-const write = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`);
+const write = (value: unknown): void => print(JSON.stringify(value));
 
 export const status = (options: WatchOptions): Promise<void> =>
   watch(options, RATES, async ({ store, view }) => {
@@ -89,7 +90,7 @@ export const actors = (options: WatchOptions): Promise<void> =>
       const agents = await link.agents(AGENTS_MS, isEveryone);
       const rows = actorRows(view, agents);
       if (options.json === true) write(rows);
-      else process.stdout.write(`${renderActors(rows)}\n`);
+      else print(renderActors(rows));
     } finally {
       link.close();
     }

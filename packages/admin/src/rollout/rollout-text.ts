@@ -1,6 +1,6 @@
 import type { ListedModel } from "@tutti/client/registries";
 import { type Route, type RouteState, percentOf, publicNameOf, stateOf, versionsOf } from "@tutti/protocol";
-import { formatDuration, micros } from "@tutti/units";
+import { formatDuration, micros, printable } from "@tutti/units";
 import { renderTable } from "../table.ts";
 import type { RolloutReport, ShadowReport } from "./rollout-report.ts";
 
@@ -26,7 +26,8 @@ export function renderRollout(report: RolloutReport): string {
   if (shadow !== undefined) lines.push(shadowLine(shadow));
   lines.push(...advice.map((text) => `Advice: ${text}.`));
   const last = history.at(-1);
-  if (last !== undefined) lines.push(`Since ${new Date(last.at / 1_000).toISOString()}, by ${last.by}: ${last.why}`);
+  if (last !== undefined)
+    lines.push(`Since ${new Date(last.at / 1_000).toISOString()}, by ${last.by}: ${printable(last.why)}`);
   return lines.join("\n");
 }
 
@@ -72,7 +73,7 @@ export function routeLines(routes: readonly Route[], models: readonly ListedMode
         (version) =>
           `${route.name}: version ${version} is ${stateOfVersion(version)}, so its ${percentOf(state, version)} % go to version ${state.default}`,
       ),
-      ...(state.by === "planner" ? [`${route.name}: ${state.why}`] : []),
+      ...(state.by === "planner" ? [`${route.name}: ${printable(state.why)}`] : []),
     ];
   });
 }

@@ -3,8 +3,10 @@ import { ModelRegistry, RouteRegistry } from "@tutti/client/registries";
 import { type Route, noModelError, publicNameOf, stateOf } from "@tutti/protocol";
 import { stepTime } from "@tutti/planning/live";
 import type { Store } from "@tutti/ports/store";
+import { printable } from "@tutti/units";
 import { withCluster } from "../cluster/connection.ts";
 import { CommandError, EXIT } from "../failure.ts";
+import { note, print } from "../print.ts";
 import { waitOption } from "../seconds-option.ts";
 import { ClusterView } from "../operator/cluster-view.ts";
 import { type RolloutCommandOptions, type RolloutOrder, orderOf } from "./rollout-options.ts";
@@ -81,17 +83,20 @@ async function reporter(
 }
 
 function show(found: readonly RolloutReport[], options: RolloutCommandOptions, model: string | undefined): void {
-  if (options.json === true) process.stdout.write(`${JSON.stringify(model === undefined ? found : found[0])}\n`);
+  if (options.json === true) print(JSON.stringify(model === undefined ? found : found[0]));
   else
-    process.stdout.write(
-      `${found.map(renderRollout).join("\n\n") || "no model has several versions: `tutti load model.onnx --name mlp --version 2`"}\n`,
+    print(
+      found.map(renderRollout).join("\n\n") ||
+        "no model has several versions: `tutti load model.onnx --name mlp --version 2`",
     );
 }
 
 /** Follows a rollout until it is done or rolled back. Ending this command does not end the rollout. */
 async function follow(routes: RouteRegistry, begun: Route, options: RolloutCommandOptions): Promise<void> {
   const { name } = begun;
-  const say = (text: string): void => void process.stderr.write(options.json === true ? "" : `${name}: ${text}\n`);
+  const say = (text: string): void => {
+    if (options.json !== true) note(`${name}: ${text}`);
+  };
   const ramp = stateOf(begun).ramp!;
   let step = -1;
   let movedAt = performance.now();
@@ -101,8 +106,8 @@ async function follow(routes: RouteRegistry, begun: Route, options: RolloutComma
     if (state?.ramp === undefined || state.ramp.startedAt !== ramp.startedAt) {
       const isDone = state?.by === "operator" && state.why.endsWith("step by step") && state.ramp === undefined;
       const why = state?.why ?? "its route was taken away";
-      if (options.json === true) process.stdout.write(`${JSON.stringify({ name, done: isDone, why })}\n`);
-      else process.stdout.write(`${name}: ${why}\n`);
+      if (options.json === true) print(JSON.stringify({ name, done: isDone, why }));
+      else print(`${name}: ${printable(why)}`);
       if (!isDone) process.exitCode = EXIT.failed;
       return;
     }

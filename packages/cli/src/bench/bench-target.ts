@@ -4,7 +4,7 @@ import type { NatsConnection } from "@tutti/bus-nats";
 import { toWire } from "@tutti/client";
 import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { type ModelSpec, type Tensor, type TensorSpec, isDataType } from "@tutti/protocol";
-import { type Micros, parseDuration } from "@tutti/units";
+import { type Micros, parseDuration, shownAddresses } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 import { CommandError, EXIT } from "@tutti/admin";
 import { type ClusterOptions, busInNameOf, findCluster, openCluster, unlessDenied } from "@tutti/admin/cluster";
@@ -74,7 +74,7 @@ export async function overNats(options: DestinationOptions, named: ClusterOption
       payload: encodeTensors(tensors),
     }));
     return {
-      name: cluster.servers.join(","),
+      name: shownAddresses(cluster.servers),
       streams: prepared.map(({ stream }) => stream),
       target: () => new NatsTarget(streams),
       close,

@@ -16,7 +16,7 @@ import { type Micros, seconds } from "@tutti/units";
 import { type Destination, overHttp, overNats } from "../bench/bench-target.ts";
 import { progressNote, renderBench } from "../bench/bench-text.ts";
 import { type MixEntry, mixOfTrace, readMix } from "../bench/mix.ts";
-import { EXIT, usageError } from "@tutti/admin";
+import { EXIT, print, usageError } from "@tutti/admin";
 import { type ClusterOptions } from "@tutti/admin/cluster";
 import { checkOutput, typedCommand, writeOutput } from "../present/output-file.ts";
 import { sloOption } from "../present/slo-option.ts";
@@ -103,7 +103,7 @@ export async function bench(model: string | undefined, options: BenchCommandOpti
 }
 
 function conclude(report: BenchReport, { json, html }: BenchCommandOptions): void {
-  process.stdout.write(`${json === true ? JSON.stringify(report) : renderBench(report)}\n`);
+  print(json === true ? JSON.stringify(report) : renderBench(report));
   if (html !== undefined) writeOutput(html, benchPage(report));
   process.exitCode = report.wasBottleneck || report.interrupted ? EXIT.failed : EXIT.ok;
 }

@@ -2,6 +2,7 @@ import { didYouMean, renderTable, usageError } from "@tutti/admin";
 import { type OptionInForce, kindOf } from "@tutti/host";
 import { readRoleOptions } from "@tutti/host/role";
 import { readUpOptions } from "@tutti/host/up";
+import { shownAddresses } from "@tutti/units";
 import { roleOptions, rolesOf, upOptions } from "../config/command-options.ts";
 import { createProgram } from "../program.ts";
 
@@ -56,24 +57,7 @@ async function typedUpOptions(words: readonly string[]): Promise<readonly Option
   return upOptions(command);
 }
 
-/** Addresses without users, passwords and tokens. Files of secrets are printed by their names. */
+/** Files of secrets are printed by their names. */
 function withoutSecrets({ spec }: OptionInForce, value: string): string {
-  if (kindOf(spec).kind.startsWith("path") && !value.includes("://")) return value;
-  // A comma may be one of a password, so only one before a scheme is known to part addresses.
-  const addresses = value.split(/,(?=[a-z][a-z\d+.-]*:\/\/)/i);
-  return addresses.map(addressWithoutSecrets).join(",");
+  return kindOf(spec).kind.startsWith("path") && !value.includes("://") ? value : shownAddresses(value);
 }
-
-/**
- * A password may have an `@`, `/` or `?` as it is, so everything before the last `@` goes, and the values of a query.
- * If that `@` may be one of a query's value, nothing shows where the value ends: all goes.
- */
-function addressWithoutSecrets(address: string): string {
-  const [, scheme = "", rest = ""] = /^([a-z][a-z\d+.-]*:\/\/)?(.*)$/is.exec(address)!;
-  const at = rest.lastIndexOf("@");
-  if (/\?.*=/s.test(rest.slice(0, Math.max(0, at)))) return `${scheme}***`;
-  const anonymous = at === -1 ? rest : `***${rest.slice(at)}`;
-  return scheme + anonymous.replace(/(?<=\?).*$/s, (query) => query.split("&").map(parameterWithoutValue).join("&"));
-}
-
-const parameterWithoutValue = (parameter: string): string => parameter.replace(/^([^=]*=)?.+$/s, "$1***");

@@ -2,7 +2,7 @@ import { type InferResult, TuttiClient, type TensorValue, tensorValue } from "@t
 import { ModelRegistry, askedSpec } from "@tutti/client/registries";
 import { initialState } from "@tutti/onnx-tools";
 import { type ErrorCode, type ModelSpec, NAME_RULE, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
-import { CommandError, usageError } from "@tutti/admin";
+import { CommandError, print, usageError } from "@tutti/admin";
 import { type ClusterOptions, busInNameOf, withCluster } from "@tutti/admin/cluster";
 import { whole } from "@tutti/sim-report/scenarios";
 import { checkAskedName } from "../present/asked-name.ts";
@@ -174,5 +174,3 @@ async function persistent(ask: () => Promise<InferResult>): Promise<InferResult>
     }
   }
 }
-
-const print = (line: string): void => void process.stdout.write(`${line}\n`);

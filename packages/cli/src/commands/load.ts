@@ -1,7 +1,7 @@
 import { type DesiredModel, type ListedModel, type ModelFiles, ModelRegistry } from "@tutti/client/registries";
 import type { ModelConfig } from "@tutti/onnx-tools";
 import { type ModelStatus, isModelName, sharesProblem, splitModelName, versionName } from "@tutti/protocol";
-import { CommandError, EXIT, secondsOption, usageError } from "@tutti/admin";
+import { CommandError, EXIT, note, print, secondsOption, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import {
   type FamilyFlags,
@@ -51,7 +51,7 @@ export async function load(paths: readonly string[], given: LoadCommandOptions):
   const wish = familyWish(options);
   const named = (await Promise.all(paths.map((path) => readModels(path, options)))).flat();
   const loadable = [...named, ...(options.demo === true ? await readDemo() : [])];
-  const say = (text: string): void => void (options.json !== true && process.stderr.write(`${text}\n`));
+  const say = (text: string): void => void (options.json !== true && note(text));
   await withCluster({ ...options, name: "tutti-load" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);
     const served = await servedMembers(nats.store, registry, wish);
@@ -78,7 +78,7 @@ export async function load(paths: readonly string[], given: LoadCommandOptions):
       for (const name of await endReplaced(registry, family)) say(`${name}: now served by ${family.spec.name}`);
     }
     for (const { model, bytes, samples } of alone) await serve(model, { model: bytes, samples });
-    process.stdout.write(`${options.json === true ? JSON.stringify(modelsAsJson(listed)) : renderModels(listed)}\n`);
+    print(options.json === true ? JSON.stringify(modelsAsJson(listed)) : renderModels(listed));
     if (listed.some(({ status }) => status?.state !== "ready")) process.exitCode = EXIT.failed;
   });
 }
@@ -169,5 +169,5 @@ export function sharesOf(flags: readonly string[]): Readonly<Record<string, numb
 }
 
 function progress({ name, state }: ModelStatus, json: boolean | undefined): void {
-  if (json !== true) process.stderr.write(`${name}: ${state}\n`);
+  if (json !== true) note(`${name}: ${state}`);
 }

@@ -1,5 +1,5 @@
 import { ModelRegistry } from "@tutti/client/registries";
-import { CommandError } from "@tutti/admin";
+import { CommandError, print } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { familiesAsJson, renderFamilies, modelsAsJson, renderModels } from "@tutti/admin/model-tables";
 
@@ -18,11 +18,8 @@ export function models(
     if (options.families === true) {
       const none = "no families are served: `tutti load` makes them of models that begin alike";
       const text = options.json === true ? JSON.stringify(familiesAsJson(listed)) : renderFamilies(listed) || none;
-      process.stdout.write(`${text}\n`);
-    } else if (options.json === true) process.stdout.write(`${JSON.stringify(modelsAsJson(listed))}\n`);
-    else
-      process.stdout.write(
-        `${renderModels(listed) || "no models are loaded: `tutti load path/to/model.onnx --slo 30ms`"}\n`,
-      );
+      print(text);
+    } else if (options.json === true) print(JSON.stringify(modelsAsJson(listed)));
+    else print(renderModels(listed) || "no models are loaded: `tutti load path/to/model.onnx --slo 30ms`");
   });
 }

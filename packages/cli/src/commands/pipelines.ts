@@ -2,7 +2,7 @@ import { ModelRegistry } from "@tutti/client/registries";
 import { type PipelineSpec, planBudgets } from "@tutti/pipelines";
 import type { ProfilePoints } from "@tutti/protocol";
 import { formatDuration, micros } from "@tutti/units";
-import { usageError, renderTable } from "@tutti/admin";
+import { print, renderTable, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { checkedPipelines } from "@tutti/host/pipelines";
 
@@ -22,8 +22,8 @@ export async function pipelines(
     const listed = await new ModelRegistry(nats.store).list();
     const profiles = new Map(listed.map(({ spec, status }) => [spec.name, status?.profiles[0] ?? []]));
     const all = specs.map((spec) => dividedBy(spec, profiles, fanOuts));
-    if (options.json === true) process.stdout.write(`${JSON.stringify(all)}\n`);
-    else process.stdout.write(`${renderPipelines(all)}\n`);
+    if (options.json === true) print(JSON.stringify(all));
+    else print(renderPipelines(all));
   });
 }
 

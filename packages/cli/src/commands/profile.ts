@@ -1,5 +1,5 @@
 import { ModelRegistry, absentModelError, askedSpec } from "@tutti/client/registries";
-import { CommandError, usageError } from "@tutti/admin";
+import { CommandError, print, usageError } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import type { InterferenceFlags } from "../interference/command.ts";
 import { profileTables, renderProfiles, renderRunTimes } from "@tutti/admin/model-tables";
@@ -63,7 +63,7 @@ export function profile(name: string, options: ProfileOptions): Promise<void> {
         : [renderProfiles(tables, times), buckets.length > 0 ? renderRunTimes(spec, times!) : UNKNOWN_ALONE].join(
             "\n\n",
           );
-    process.stdout.write(`${text}\n`);
+    print(text);
   });
 }
 

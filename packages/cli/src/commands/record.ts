@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { NAME_RULE, isModelName } from "@tutti/protocol";
-import { CommandError, EXIT, secondsOption, usageError } from "@tutti/admin";
+import { CommandError, EXIT, note, print, secondsOption, usageError } from "@tutti/admin";
 import { type Cluster, type ClusterOptions, connectionRefused, findCluster } from "@tutti/admin/cluster";
 import { Recorder, TraceWriter } from "@tutti/sim-report/record";
 import { TRACE_FORMAT, TRACE_VERSION } from "@tutti/sim-report/trace";
@@ -156,16 +156,15 @@ function conclude(recorder: Recorder, writer: TraceWriter, { out, json }: Record
     awayMs: Number((recorder.awayUs / 1e3).toFixed(3)),
   };
   const isWhole = writer.missed === 0 && recorder.awayUs === 0;
-  if (json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+  if (json === true) print(JSON.stringify(summary));
   else {
     const models = [...recorder.models].map(([model, count]) => `${model} ${count}`).join(", ");
     const what = writer.count === 0 ? "no requests" : `${writer.count} requests (${models})`;
-    process.stdout.write(`${out}: ${what} in ${summary.seconds} s, ${megabytes(writer.bytes)} MB\n`);
-    if (writer.missed > 0)
-      process.stderr.write(`tutti: the file could not keep up: ${writer.missed} requests are not in it\n`);
+    print(`${out}: ${what} in ${summary.seconds} s, ${megabytes(writer.bytes)} MB`);
+    if (writer.missed > 0) note(`tutti: the file could not keep up: ${writer.missed} requests are not in it`);
     if (recorder.awayUs > 0)
-      process.stderr.write(`tutti: there was no connection for ${summary.awayMs} ms; what was asked then is missing\n`);
-    if (writer.count === 0) process.stderr.write("tutti: nobody asked for anything, so the recording is empty\n");
+      note(`tutti: there was no connection for ${summary.awayMs} ms; what was asked then is missing`);
+    if (writer.count === 0) note("tutti: nobody asked for anything, so the recording is empty");
   }
   process.exitCode = isWhole && writer.count > 0 ? EXIT.ok : EXIT.failed;
 }

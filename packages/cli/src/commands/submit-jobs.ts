@@ -1,4 +1,4 @@
-import { EXIT, makeNamedFolder, usageError } from "@tutti/admin";
+import { EXIT, makeNamedFolder, note, print, usageError } from "@tutti/admin";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { type ClusterOptions, busInNameOf, withCluster } from "@tutti/admin/cluster";
 import { TuttiClient } from "@tutti/client";
@@ -55,18 +55,17 @@ async function submitAll(files: readonly JobFile[], nats: NatsConnection, option
 function report(progress: JobProgress, { json, detach, out }: SubmitJobsOptions): void {
   const { counts, failures } = progress;
   progress.end();
-  if (json === true) process.stdout.write(`${JSON.stringify({ ...counts, failures })}\n`);
+  if (json === true) print(JSON.stringify({ ...counts, failures }));
   else {
-    for (const { path, code, text } of failures.slice(0, FAILURES_SHOWN))
-      process.stderr.write(`tutti: ${path}: ${text} (${code})\n`);
-    if (failures.length > FAILURES_SHOWN) process.stderr.write(`tutti: and ${failures.length - FAILURES_SHOWN} more\n`);
+    for (const { path, code, text } of failures.slice(0, FAILURES_SHOWN)) note(`tutti: ${path}: ${text} (${code})`);
+    if (failures.length > FAILURES_SHOWN) note(`tutti: and ${failures.length - FAILURES_SHOWN} more`);
     const what =
       detach === true
         ? `${counts.submitted} jobs are in the queue; the same command without --detach writes their results`
         : `${counts.done} results written to ${out}`;
-    process.stdout.write(`${what}${counts.found > 0 ? `, ${counts.found} were there` : ""}\n`);
+    print(`${what}${counts.found > 0 ? `, ${counts.found} were there` : ""}`);
     if (failures.length > 0 && detach !== true)
-      process.stderr.write("tutti: `tutti jobs dead --requeue` puts those that were given up into the queue again\n");
+      note("tutti: `tutti jobs dead --requeue` puts those that were given up into the queue again");
   }
   if (failures.length > 0) process.exitCode = EXIT.failed;
 }

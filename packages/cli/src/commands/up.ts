@@ -13,9 +13,7 @@ import { usageError } from "@tutti/admin";
 import { checkPipelines } from "@tutti/host/pipelines";
 import {
   type PlannedRole,
-  type ServingJaeger,
   type ServingNats,
-  type RunDirectory,
   type UpOptions,
   Announcer,
   Autoscaler,
@@ -26,9 +24,8 @@ import {
   Divider,
   absenceText,
   readModelSources,
-  JAEGER_VARIABLE,
-  startJaeger,
   CLUSTER,
+  provideJaeger,
   provideNats,
   PlanWatch,
   StatusBoard,
@@ -38,6 +35,7 @@ import {
   readUpOptions,
 } from "@tutti/host/up";
 import { FLAGS, StopSignal, variableOf } from "@tutti/host";
+import { shownAddresses } from "@tutti/units";
 import type { Command } from "commander";
 import { upOptions } from "../config/command-options.ts";
 import { emulatedOnHalves, readOnHalves } from "../plan/halves.ts";
@@ -76,7 +74,8 @@ export async function up(command: Command): Promise<void> {
     if (nats === undefined) return;
     ending.push(() => nats.stop());
     kills.push(() => nats.kill());
-    announcer.say("nats", `NATS server: ${nats.url}, logs: ${nats.directory.logs}`, { url: nats.url, port: nats.port });
+    const url = shownAddresses(nats.url);
+    announcer.say("nats", `NATS server: ${url}, logs: ${nats.directory.logs}`, { url, port: nats.port });
     const jaeger = options.jaeger ? await provideJaeger(nats.directory, announcer) : undefined;
     if (jaeger !== undefined) {
       ending.push(() => jaeger.stop()); // after the actors, which send it their last traces
@@ -110,22 +109,6 @@ export async function up(command: Command): Promise<void> {
     for (const end of ending.reverse()) await end();
     stop.release();
     announcer.say("stopped", "Stopped.");
-  }
-}
-
-/** Starts Jaeger; without it the cluster runs without traces. */
-async function provideJaeger(directory: RunDirectory, announcer: Announcer): Promise<ServingJaeger | undefined> {
-  const executable = process.env[JAEGER_VARIABLE] ?? "jaeger-all-in-one";
-  try {
-    const jaeger = await startJaeger(executable, directory.openLog("jaeger"));
-    announcer.say("jaeger", `Jaeger: ${jaeger.url}`, { url: jaeger.url, otlp: jaeger.otlp });
-    void jaeger.died.then((why) => announcer.say("jaeger-died", `Jaeger: ${why}; traces are lost`, { why }));
-    return jaeger;
-  } catch (error) {
-    const why = (error as Error).message;
-    const text = `${why}\nGoes on without traces. \`npm run jaeger\` brings one; ${JAEGER_VARIABLE} names one.`;
-    announcer.say("jaeger-missing", text, { why });
-    return undefined;
   }
 }
 

@@ -1,7 +1,7 @@
 import { BUCKET, PLACEMENT_KEY, type PlanReport, REPORT_KEY, isPlacement, isPlanReport } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import { fromJson } from "@tutti/wire";
-import { CommandError, EXIT } from "@tutti/admin";
+import { CommandError, EXIT, print } from "@tutti/admin";
 import { type ClusterOptions, withCluster } from "@tutti/admin/cluster";
 import { livePlan } from "@tutti/admin/operators";
 import { renderLivePlan } from "./live-text.ts";
@@ -19,7 +19,7 @@ export function planLive(options: LiveOptions): Promise<void> {
         `the plan in ${BUCKET.plan}/${PLACEMENT_KEY} can't be read; the planner will make it anew`,
       );
     const plan = livePlan(placement, report, Date.now() * 1_000);
-    process.stdout.write(`${options.json === true ? JSON.stringify(plan) : renderLivePlan(plan)}\n`);
+    print(options.json === true ? JSON.stringify(plan) : renderLivePlan(plan));
     if (!plan.feasible) process.exitCode = EXIT.failed;
   });
 }

@@ -1,5 +1,6 @@
 import { explain } from "@tutti/admin";
 import { durationText } from "@tutti/admin/jobs";
+import { printable } from "@tutti/units";
 
 export interface JobFailure {
   readonly path: string;
@@ -38,12 +39,12 @@ export class JobProgress {
   }
   /** The queue takes no job now, and is asked again. */
   waits(reason: string): void {
-    this.#waitsFor = reason;
+    this.#waitsFor = printable(reason);
     if (this.#timer !== undefined && this.#output.isTTY) return; // its line has it
     const nowMs = performance.now();
     if (this.#told?.reason === reason || nowMs - (this.#told?.atMs ?? -Infinity) < EVERY_ELSEWHERE_MS) return;
     this.#told = { reason, atMs: nowMs };
-    this.#output.write(`tutti: waits: ${reason}\n`);
+    this.#output.write(`tutti: waits: ${printable(reason)}\n`);
   }
   /** Its result was in the folder. */
   found(): void {

@@ -10,7 +10,8 @@ Of a role or of all, drained executors stay drained; one that is named is starte
 
   tutti restart all               everybody, a ranker that leads after its spares
   tutti restart executor          every executor
-  tutti restart ranker-1          one process; host-b/executor-0 where several hosts have one of that name
+  tutti restart ranker            every process that hosts a ranker: the nodes, or with --layout spread rankers alone
+  tutti restart executor-1        one process, by its name in \`tutti actors\`; host-b/executor-0 where several hosts have it
   tutti restart 1k2j9             one actor, by the beginning of its id`,
   drain: `
 It is granted nothing more, finishes what it has accepted, ends, and stays down until \`tutti undrain\` or \`tutti restart\`, whatever --autoscale is

@@ -94,6 +94,31 @@ test.each([
   expect(JSON.parse(body)).toMatchObject({ error: expect.stringContaining(text), retryable: false });
 });
 
+test.each(["identity, chunked", "identity\r\nTransfer-Encoding: chunked", "gzip, chunked", ",chunked"])(
+  "chunks beside another coding (%j) are refused, and what follows them is not read",
+  async (coding) => {
+    let asked = 0;
+    const port = await serving((response) => void response.end(`${++asked}`));
+    const socket = await secure(port);
+    const parts: Buffer[] = [];
+    socket.on("data", (part: Buffer) => parts.push(part));
+    socket.write(`POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ${coding}\r\n\r\n0\r\n\r\n${WHOLE}`);
+    await once(socket, "close");
+    const [head = "", body = "", ...more] = Buffer.concat(parts).toString().split("\r\n\r\n");
+    expect(head).toContain("HTTP/1.1 400 ");
+    expect(JSON.parse(body)).toMatchObject({ code: "TUTTI_INVALID_INPUT", retryable: false });
+    expect([more, asked]).toEqual([[], 0]);
+  },
+);
+
+test("chunks alone are read, however they are spelt", async () => {
+  const port = await serving((response) => void response.end("ok"));
+  const socket = await secure(port);
+  socket.write("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n");
+  const [answer] = (await once(socket, "data")) as [Buffer];
+  expect(answer.toString()).toContain("HTTP/1.1 200 ");
+});
+
 test.each([
   ["it", "hello\r\n\r\n"],
   ["a request that waits for its turn behind it", `${WHOLE}hello\r\n\r\n`],

@@ -3,8 +3,10 @@ import { type IncomingMessage, type Server, type ServerResponse, createServer, m
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { TuttiError } from "@tutti/protocol";
 import type { TlsPair } from "../auth/tls-pair.ts";
 import { type ClientState, type ConnectionLimits, Connections, clientOf } from "../connections.ts";
+import { failureAnswer, send } from "./answers.ts";
 
 /** Time limits of a request and of its head: a slower client holds memory for nothing. */
 const REQUEST_MS = 60_000;
@@ -30,13 +32,17 @@ export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOpt
   const connections = new Connections(limits);
   // A response holds its request with all that was read of it, so it is held no longer than until its end.
   const latest = new WeakMap<Socket, NonNullable<Latest>>();
+  const refused = new WeakSet<Socket>();
   const server = create(tls, (request, response) => {
     const { socket } = request;
+    if (refused.has(socket)) return; // it ends with the refusal of the request before
     latest.set(socket, response);
     response.once("close", () => {
       if (latest.get(socket) === response) latest.set(socket, ANSWERED);
     });
-    handle(request, response);
+    if (CODINGS.test(request.headers["transfer-encoding"] ?? "chunked")) return handle(request, response);
+    refused.add(socket);
+    refuseCoding(request, response);
   });
   if (tls === undefined)
     server.on("connection", (socket) => void connections.admit(socket, () => stateOf(latest.get(socket))));
@@ -49,6 +55,15 @@ export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOpt
   // A failed accept, such as without a free file (EMFILE), costs its client the connection; all others go on.
   server.on("error", () => undefined);
   return server;
+}
+
+/** node:http reads chunks whatever codings stand before: a proxy may see the request's end at another place. */
+const CODINGS = /^chunked$/i;
+
+function refuseCoding(request: IncomingMessage, response: ServerResponse): void {
+  const error = new TuttiError("TUTTI_INVALID_INPUT", "Transfer-Encoding is chunked, and nothing beside it");
+  request.on("error", () => undefined).resume();
+  send(response, { ...failureAnswer(error), headers: { connection: "close" } });
 }
 
 /**

@@ -20,7 +20,7 @@ import { NodeClock } from "@tutti/node/clock";
 import { EventLoopTurns } from "@tutti/node/event-loop";
 import { type ProcessRole, type Role, subjectsOf } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
-import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
+import { ACTOR_KEY_MAX, actorKey, actorToken, millis, shownAddresses } from "@tutti/units";
 import { EXIT, explain } from "@tutti/admin";
 import { deniedSubjects } from "./denied-subjects.ts";
 import { outages } from "./nats-outages.ts";
@@ -174,7 +174,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
     }),
   );
   const tokens = keys.map(actorToken);
-  log.info({ roles: roles.join(","), actors: tokens.join(","), nats: options.nats.join(","), ...told }, "ready");
+  log.info({ roles: roles.join(","), actors: tokens.join(","), nats: shownAddresses(options.nats), ...told }, "ready");
   unready = () => (ending.begun ? "leaving" : nats.control.connected ? undefined : "no connection to NATS");
   process.send?.({ ready: true, actor: tokens[0], actors: tokens, ...told });
   endInOrder(actors, { ending, endNow }, async () => {
@@ -273,7 +273,7 @@ function startActor(start: StartRole, context: RoleContext): Promise<Actor> {
 async function connect(roles: readonly Role[], options: RoleOptions, { log }: OtelTelemetry): Promise<NatsConnection> {
   const name = processRoleOf(roles);
   const waiting = setInterval(() => {
-    log.warn({ nats: options.nats.join(",") }, "waits for a NATS server to answer");
+    log.warn({ nats: shownAddresses(options.nats) }, "waits for a NATS server to answer");
   }, WAITING_SAID_MS);
   const nats = await connectNats({
     servers: options.nats,
@@ -289,7 +289,7 @@ async function connect(roles: readonly Role[], options: RoleOptions, { log }: Ot
     ...(options.tlsCa !== undefined && { tls: { caFile: resolve(options.tlsCa) } }),
   });
   clearInterval(waiting);
-  if (nats.warning !== undefined) log.warn({ nats: options.nats.join(",") }, nats.warning);
+  if (nats.warning !== undefined) log.warn({ nats: shownAddresses(options.nats) }, nats.warning);
   return nats;
 }
 

@@ -1,6 +1,7 @@
 /** Terminal output of `tutti up`: lines for people, or one JSON object a line for programs. */
 import type { ListedModel } from "@tutti/client/registries";
 import { modelsAsJson, renderModels } from "@tutti/admin/model-tables";
+import { printable, printableLines } from "@tutti/units";
 import type { Reading } from "./status-board.ts";
 import { renderStatus } from "./status-line.ts";
 import { StatusLog } from "./status-log.ts";
@@ -53,7 +54,7 @@ export class Announcer {
   }
 
   say(event: string, text: string, fields: Readonly<Record<string, unknown>> = {}): void {
-    this.#write(this.#json ? JSON.stringify({ event, ...fields }) : text);
+    this.#write(printableLines(this.#json ? JSON.stringify({ event, ...fields }) : text));
   }
 
   /**
@@ -108,7 +109,7 @@ export class Announcer {
       this.#hidden++;
       return;
     }
-    this.say("child-line", `${name} | ${text}`, { name, text });
+    this.say("child-line", `${name} | ${printable(text)}`, { name, text });
   }
 
   /** Programs get every line. */
@@ -119,7 +120,7 @@ export class Announcer {
     if (known !== undefined) known.count++;
     // No more are kept than lines are shown.
     else if (this.#childLines < CHILD_LINES_MAX)
-      this.#repeats.set(key, { line: `${name} | ${text}`, until: this.#now() + REPEATS_EVERY_MS, count: 0 });
+      this.#repeats.set(key, { line: `${name} | ${printable(text)}`, until: this.#now() + REPEATS_EVERY_MS, count: 0 });
     return known !== undefined;
   }
 

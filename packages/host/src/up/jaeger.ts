@@ -11,6 +11,8 @@ export interface ServingJaeger {
   readonly url: string;
   /** URL for actors' traces. */
   readonly otlp: string;
+  /** Whether it has its page: one that go built shows a placeholder there. */
+  readonly hasPage: boolean;
   /** Resolves with the reason if it ends by itself. */
   readonly died: Promise<string>;
   stop(): Promise<void>;
@@ -24,15 +26,26 @@ const OTLP_PORT = 4_318;
 const TRACES_KEPT = 20_000;
 const READY_MS = 30_000;
 const LOOK_EVERY_MS = 100;
+const LOOK_MS = 3_000;
 const STOP_MS = 3_000;
 /** Environment variable with the path of the Jaeger executable. */
 export const JAEGER_VARIABLE = "TUTTI_JAEGER";
 
-/** @param pagePort, otlpPort - 0: any */
-export const jaegerFlags = (pagePort: number, otlpPort: number): string[] => {
+/** Its addresses are known before it runs: actors are told them when they start. */
+export interface JaegerPorts {
+  readonly page: number;
+  readonly otlp: number;
+}
+export const jaegerPorts = async (): Promise<JaegerPorts> => ({
+  page: await freePort(PAGE_PORT),
+  otlp: await freePort(OTLP_PORT),
+});
+export const urlOf = (port: number): string => `http://127.0.0.1:${port}`;
+
+export const jaegerFlags = ({ page, otlp }: JaegerPorts): string[] => {
   const ports = {
-    "query.http-server": pagePort,
-    "collector.otlp.http": otlpPort,
+    "query.http-server": page,
+    "collector.otlp.http": otlp,
     // Unused services can't be turned off, so they listen on any free port, on loopback only.
     ...{ "admin.http": 0, "query.grpc-server": 0, "collector.grpc-server": 0 },
     ...{ "collector.http-server": 0, "collector.otlp.grpc": 0 },
@@ -45,9 +58,12 @@ export const jaegerFlags = (pagePort: number, otlpPort: number): string[] => {
  * @param executable - jaeger-all-in-one
  * @throws {CommandError} it doesn't answer, with its last line of output
  */
-export async function startJaeger(executable: string, log: Pick<LogFile, "write">): Promise<ServingJaeger> {
-  const [pagePort, otlpPort] = [await freePort(PAGE_PORT), await freePort(OTLP_PORT)];
-  const child = spawn(executable, jaegerFlags(pagePort, otlpPort), {
+export async function startJaeger(
+  executable: string,
+  log: Pick<LogFile, "write">,
+  ports: JaegerPorts,
+): Promise<ServingJaeger> {
+  const child = spawn(executable, jaegerFlags(ports), {
     // Jaeger's own traces are off, and our OTLP settings don't apply to it.
     env: { ...process.env, SPAN_STORAGE_TYPE: "memory", OTEL_TRACES_SAMPLER: "always_off" },
     stdio: ["ignore", "pipe", "pipe"],
@@ -67,7 +83,7 @@ export async function startJaeger(executable: string, log: Pick<LogFile, "write"
     child.once("close", (code, signal) => resolve(`it ended with ${signal ?? code}: ${lastWords}`));
   });
   void ended.then(() => watchdog?.kill());
-  const url = `http://127.0.0.1:${pagePort}`;
+  const url = urlOf(ports.page);
   const giveUp = new AbortController();
   const trouble = await Promise.race([ended, answers(`${url}/api/services`, giveUp.signal)]);
   giveUp.abort();
@@ -78,7 +94,8 @@ export async function startJaeger(executable: string, log: Pick<LogFile, "write"
   let stopping = false;
   return {
     url,
-    otlp: `http://127.0.0.1:${otlpPort}`,
+    otlp: urlOf(ports.otlp),
+    hasPage: await isPage(url),
     died: new Promise((resolve) => void ended.then((why) => stopping || resolve(why))),
     async stop() {
       stopping = true;
@@ -109,6 +126,12 @@ async function answers(url: string, giveUp: AbortSignal): Promise<string | undef
   }
   return undefined;
 }
+
+const isPage = (url: string): Promise<boolean> =>
+  fetch(url, { signal: AbortSignal.timeout(LOOK_MS) })
+    .then((answer) => answer.text())
+    .then((text) => text.includes("jaeger-ui-root"))
+    .catch(() => false);
 
 /**
  * Starts a shell that terminates the child when this process ends, even by SIGKILL: the shell's input closes then. On

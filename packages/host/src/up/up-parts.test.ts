@@ -309,6 +309,14 @@ test("of a child's lines, warnings and stacks reach the terminal, and a flood of
   expect(lines.at(-1)).toBe("Stopping.");
 });
 
+test("a child's line shows control characters, and can't look like another child's", () => {
+  const lines: string[] = [];
+  const announcer = new Announcer({ json: false, write: (line) => lines.push(line) });
+  announcer.childLine("ingress", JSON.stringify({ level: "warn", msg: "no \u001b[2J\nranker-0 | gone", id: "\u0007" }));
+  announcer.childLine("ingress", "Error: \u009b2J\r");
+  expect(lines).toEqual(["ingress | no \\u001b[2J\\nranker-0 | gone id=\\u0007", "ingress | Error: \\u009b2J\\u000d"]);
+});
+
 /** Text of a terminal's lines after what was put: CR and "erase line" are understood. */
 function screenOf(texts: readonly string[]): string[] {
   const lines = [""];

@@ -13,7 +13,7 @@ import {
 } from "@tutti/host/role";
 import type { Engine } from "@tutti/ports/engine";
 import { type NoteOptions, notePath, notesLeft, startOnnxEngine } from "@tutti/engine-onnx";
-import { actorKey, gpuId, instant } from "@tutti/units";
+import { actorKey, gpuId, instant, shownAddresses } from "@tutti/units";
 
 /** Signals from outside, as far as the supervisor could tell; perhaps for lack of memory. */
 const KILLED = new Set([undefined, "SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
@@ -21,7 +21,9 @@ const KILLED = new Set([undefined, "SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 export const start: StartRole = async (context, ready) => {
   const { ports, config, options, fail } = context;
   const state = resolve(options.state);
-  const slot = [options.cluster, ...options.nats, ...options.gpus].join("-").replaceAll(/[^A-Za-z0-9-]+/g, "_");
+  const slot = [options.cluster, shownAddresses(options.nats), ...options.gpus]
+    .join("-")
+    .replaceAll(/[^A-Za-z0-9-]+/g, "_");
   makeNamedFolder("--state", state);
   const path = notePath(state, slot, process.pid);
   const lastRuns = lastRunsOf(state, slot);
