@@ -81,6 +81,7 @@ test("a config that can't be served is refused by the key to change", () => {
   expect(refusal({ max_batch_size: 0 })).toContain("max_batch_size: 1 to 1024");
   expect(refusal({ patience: 2 })).toContain("patience: 0 (eager) to 1");
   expect(refusal({ run_deadline: "1ms" })).toContain("run_deadline: '1ms' is no duration from 10 ms");
+  expect(refusal({ independent_rows: true })).toBe("accepted");
   expect(refusal({ scale_to_zero: { idle: "10m", cold_start: "30s" } })).toBe("accepted");
   expect(refusal({ scale_to_zero: { idle: "1s", cold_start: "30s" } })).toContain("idle: '1s' is no duration from 5 s");
   expect(refusal({ scale_to_zero: { idle: "10m", cold_start: 0 } })).toContain("cold_start: '0' is no duration above");

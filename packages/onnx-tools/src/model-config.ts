@@ -49,6 +49,11 @@ export interface ModelConfig extends AxesConfig {
    */
   readonly run_deadline?: string | number;
   /**
+   * An executor tries at load whether rows of a batch change each other's answers, and refuses such a model; true skips
+   * that, for a model of which you know better.
+   */
+  readonly independent_rows?: boolean;
+  /**
    * The model leaves its executors when nobody has asked for it for `idle` (`10m`; at least `5s`), and its first
    * request brings it back. Requests for it then have `cold_start` beyond their SLOs.
    */
@@ -125,6 +130,7 @@ export function draftModel(config: ModelConfig, description: ModelDescription): 
     patience: patienceOf(config.patience, fail),
     ...sharesOf(config, fail),
     ...(config.run_deadline !== undefined && { runDeadline: runDeadlineOf(config.run_deadline, fail) }),
+    ...(config.independent_rows === true && { independentRows: true }),
     ...(config.scale_to_zero !== undefined && { scaleToZero: scaleToZeroOf(config.scale_to_zero, fail) }),
     ...(config.memory !== undefined && { memory: memoryOf(config.memory, fail) }),
     inputs,
