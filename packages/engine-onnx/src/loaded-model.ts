@@ -217,8 +217,13 @@ export class LoadedModel {
     for (const [i, { name, dims }] of this.spec.outputs.entries()) {
       const axis = dims.indexOf(BATCH_AXIS);
       const found = (outputs[i] as Tensor).dims;
-      if (found.length !== dims.length || (axis >= 0 && found[axis] !== batchSize)) {
-        return `output '${name}' is [${found.join(", ")}] for a batch of ${batchSize}, and was declared [${dims.join(", ")}]`;
+      const agrees = (size: number, at: number): boolean =>
+        at === axis ? size === batchSize : typeof dims[at] === "string" || size === dims[at];
+      if (found.length !== dims.length || !found.every(agrees)) {
+        return (
+          `output '${name}' is [${found.join(", ")}] for a batch of ${batchSize}, and was declared [${dims.join(", ")}]: ` +
+          "if the file declares it wrongly, write the right one as its dims below output in config.yaml"
+        );
       }
     }
     return undefined;
