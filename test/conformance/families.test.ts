@@ -194,10 +194,10 @@ test("a family of which one model's rows influence each other is refused at load
       nodes: [node("Exp", ["x"], ["a"]), node("ReduceMean", ["a"], ["b"], { axes: [1n], keepdims: 0n }), head],
     });
   const heads = { relu: node("Relu", ["b"], ["y"]), shares: node("Softmax", ["b"], ["y"], { axis: 0n }) };
-  const members = Object.entries(heads).map(([name, head]) => memberOf(name, headed(head), { run_deadline: "5s" }));
+  const members = Object.entries(heads).map(([name, head]) => memberOf(name, headed(head), { independent_rows: true }));
   const { model, bytes } = await makeFamily({ name: "headed", members });
-  await loaded(model, bytes); // with a deadline for runs, nothing is tried
-  const { runDeadline: _, ...tried } = model;
+  await loaded(model, bytes); // whose members' publishers vouch for them
+  const { independentRows: _, ...tried } = model;
   const { outcome } = await load(tried, bytes);
   expect(outcome).toMatchObject({
     kind: "failed",

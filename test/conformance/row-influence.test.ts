@@ -99,6 +99,12 @@ for (const [name, bytes] of Object.entries(INFLUENCED))
     expect(await load(bytes, { max_batch_size: 1 })).toMatchObject({ kind: "loaded" });
   });
 
+test("a deadline for runs doesn't switch the check off; who knows better does", async () => {
+  const refused = await load(mean, { run_deadline: "5s" });
+  expect(refused).toMatchObject({ kind: "failed", reason: expect.stringContaining("`independent_rows: true`") });
+  expect(await load(mean, { independent_rows: true })).toMatchObject({ kind: "loaded" });
+});
+
 test("a batch normalization in training mode is refused for any size of batches: runs change its weights", async () => {
   const bytes = modelOf({
     nodes: [node("BatchNormalization", ["x", "one", "zero", "zero", "one"], ["y", "m", "v"], { training_mode: 1n })],
@@ -157,6 +163,29 @@ const normalization = modelOf({
   constants: [filled("one", 16, 1), filled("zero", 16, 0)],
 });
 
+/**
+ * Bytes of a file, as magika takes them: a mean of embeddings, of which the first two are alike, less that of an empty
+ * file, and scaled. From rows of zeros and ones it leaves rounding alone, which differs between runs of one row and
+ * two.
+ */
+function fileTypes(slots = 512, width = 64): Uint8Array {
+  const table = uniform(new Prng(11), 256 * width, 1);
+  table.copyWithin(width, 0, width);
+  return modelBytes({
+    name: "m",
+    inputs: [value("x", DataType.INT32, ["batch", slots])],
+    outputs: [value("y", DataType.FLOAT, ["batch", width])],
+    nodes: [
+      node("Gather", ["table", "x"], ["embedded"], { axis: 0n }),
+      node("ReduceMean", ["embedded"], ["mean"], { axes: [1n], keepdims: 0n }),
+      node("Sub", ["mean", "empty"], ["d"]),
+      node("ReduceL2", ["d"], ["spread"], { axes: [1n] }),
+      node("Div", ["d", "spread"], ["y"]),
+    ],
+    initializers: [floats("table", [256, width], table), floats("empty", [width], table.slice(0, width))],
+  });
+}
+
 const INDEPENDENT: Readonly<Record<string, Uint8Array>> = {
   "an MLP": generateMlp({ widths: [64, 256, 256, 10] }),
   "a CNN": generateCnn(),
@@ -189,6 +218,7 @@ const INDEPENDENT: Readonly<Record<string, Uint8Array>> = {
   "random numbers": modelOf({
     nodes: [node("RandomNormalLike", ["x"], ["noise"]), node("Add", ["x", "noise"], ["y"])],
   }),
+  "bytes, of which zeros and ones are alike": fileTypes(),
   "no number for some values": modelOf({ nodes: [node("Log", ["x"], ["y"])] }),
 };
 

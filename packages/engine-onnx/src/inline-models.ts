@@ -40,11 +40,14 @@ export class InlineModels {
     return this.#models.has(name);
   }
 
-  /** Loads a model for this thread; `put` makes it active. @throws {LoadRefusal} @throws onnxruntime's errors */
+  /**
+   * Loads a model that the worker has loaded for this thread; `put` makes it active. @throws {LoadRefusal} @throws
+   * onnxruntime's errors
+   */
   async prepare(spec: ModelSpec, bytes: Uint8Array): Promise<LoadedModel> {
     // Only here: most processes that import this start no engine.
     const { LoadedModel: Loaded } = await import("./loaded-model.ts");
-    return Loaded.load({ spec, bytes, settings: this.#settings });
+    return Loaded.load({ spec, bytes, settings: this.#settings, isChecked: true });
   }
 
   /** Sets or removes a model between two runs. @param model - undefined: the worker has it, or it is unloaded */

@@ -166,7 +166,17 @@ test("a spec that speaks of other tensors than the file is refused by the first 
     "[batch, 4] in the file, [batch, 5] in the spec",
   );
   expect(await refused({ outputs: [{ ...y, name: "q" }] })).toContain("no output 'q'; it has y");
-  expect(await refused({ outputs: [{ ...y, dims: ["batch"] }] })).toContain("output 'y' is [batch, 4] in the file");
+});
+
+test("an output of another shape than its spec's fails its run, which says where to write the right one", async () => {
+  for (const dims of [["batch"], ["batch", 5], [4, "batch"]]) {
+    const model = await load(addOne(), { outputs: [{ name: "y", type: "FP32", dims }] });
+    const batch = randomBatch(model.spec, { bucket: 0, batchSize: 2, seed: 1 });
+    const reason = expect.stringMatching(
+      /'y' is \[2, 4\] for a batch of 2, and was declared .* dims below output/,
+    ) as string;
+    expect(await model.run(batch)).toMatchObject({ kind: "failed", reason });
+  }
 });
 
 test("a file that leaves the shapes of its tensors out has those of the spec", async () => {

@@ -140,7 +140,7 @@ export class OnnxEngine implements Engine {
     });
   }
 
-  load({ spec, bytes }: EngineModel, done: (outcome: LoadOutcome) => void): void {
+  load({ spec, bytes, samples }: EngineModel, done: (outcome: LoadOutcome) => void): void {
     const refuse = (reason: string, fault = false): void =>
       queueMicrotask(() => done({ kind: "failed", reason, ...(fault && { fault }) }));
     if (this.#closed !== undefined) return refuse(this.#closed.reason, this.#closed.fault);
@@ -158,8 +158,8 @@ export class OnnxEngine implements Engine {
       if (runSizes !== undefined) this.#runSizes.set(spec.name, runSizes);
       void this.#place(spec, reply.isQuick ? bytes : undefined).then(() => done(reply.outcome));
     };
-    const request = { kind: "load", id: this.#expect({ settle, fail }), spec, bytes: own, isTried } as const;
-    this.#post(request, [own.buffer]);
+    const id = this.#expect({ settle, fail });
+    this.#post({ kind: "load", id, spec, bytes: own, samples, isTried }, [own.buffer]);
   }
 
   /** Whether a model's batches run on the caller's thread. */

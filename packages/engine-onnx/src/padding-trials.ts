@@ -53,14 +53,12 @@ export function padTrial(spec: ModelSpec): PaddingTrial | undefined {
 
 /**
  * Each size of each axis, padded to the next one: all are shapes that the model runs anyway. The axes grow together, so
- * there are as many trials as the longest of them has sizes to grow to. An axis with one size has a trial of its own,
- * from half of it, since a model that can't run at half has to be judged along the others.
+ * there are as many trials as the longest of them has sizes to grow to. Along an axis with one size nothing is padded.
  *
  * @returns none: no axis is in question, or none grows
  */
 export function bucketTrials(spec: ModelSpec): PaddingTrial[] {
   const together: Growth[][] = [];
-  const alone: Growth[][] = [];
   for (const [axis, { mode, mixed, sizes }] of Object.entries(spec.axes)) {
     if (mode !== "bucket" || mixed !== undefined) continue;
     const [least = 1, ...larger] = sizes.toSorted((a, b) => a - b);
@@ -69,9 +67,8 @@ export function bucketTrials(spec: ModelSpec): PaddingTrial[] {
       (together[step] ??= []).push({ axis, short, long });
       short = long;
     }
-    if (larger.length === 0 && least > 1) alone.push([{ axis, short: Math.ceil(least / 2), long: least }]);
   }
-  return [...together, ...alone].map((group) => bucketTrial(spec, group));
+  return together.map((group) => bucketTrial(spec, group));
 }
 
 /** Sizes of an axis before and after padding. */
@@ -92,7 +89,8 @@ function bucketTrial(spec: ModelSpec, growths: readonly Growth[]): PaddingTrial 
     // Nothing says how outputs follow a bucketed axis: clients get all of them, the row's own part first.
     ownDims: (_, alone, padded) => padded.map((size, i) => Math.min(size, alone[i] ?? size)),
     remedy:
-      `Write below axes.${axes[0]} in config.yaml: \`mixed: true\` (the difference doesn't matter, or all requests have one of the sizes), ` +
-      `or \`mode: pad\` with \`max\` and \`mixed: false\` (no row is padded), \`mask\` or \`lengths\` (an input that tells the model)`,
+      `Write below axes.${axes[0]} in config.yaml: \`mode: pad\` with \`max\` and \`mixed: false\` (no row is padded), ` +
+      `\`mask\` or \`lengths\` (an input that tells the model), one size (rows of exactly that length), ` +
+      `or \`mixed: true\` (the difference doesn't matter, or all requests have one of the sizes)`,
   };
 }

@@ -1,7 +1,9 @@
 import type { EngineBatch } from "@tutti/ports/engine";
 import {
   BATCH_AXIS,
+  type DataType,
   type ModelSpec,
+  RANK_MAX,
   type Tensor,
   type TensorSpec,
   elementCount,
@@ -19,17 +21,34 @@ export interface RandomBatchOptions {
   readonly seed: number;
   /** Size of each named axis; when left out, the bucket's and the typical lengths of padded axes. */
   readonly sizes?: Readonly<Record<string, number>>;
+  /** Default: `small`. */
+  readonly draw?: Draw;
 }
 
 /**
- * A batch of the declared shapes for trying a model. Padded axes have their typical length. Values are floats in [−1,
- * 1), integers 0 or 1 (often an index, and those always exist).
+ * How values are drawn. `small`: floats in [−1, 1), integers 0 or 1 (often an index, and those always exist). `range`:
+ * integers over the range of their type, wider ones over that of a byte. `text`: floats in [0, 1), integers as the
+ * letters of a text.
+ */
+export type Draw = "small" | "range" | "text";
+
+/** Fewer wide integers in a row may be a shape, pads or a length: large ones would take the memory of a host. */
+const MAY_BE_SIZES = 2 * RANK_MAX;
+
+/**
+ * A batch of the declared shapes for trying a model. Padded axes have their typical length.
  *
  * Equal seeds give equal batches.
  */
 export function randomBatch(
   spec: ModelSpec,
-  { bucket, batchSize, seed, sizes = sizesOfRow(spec, bucket, typicalLengths(spec)) }: RandomBatchOptions,
+  {
+    bucket,
+    batchSize,
+    seed,
+    sizes = sizesOfRow(spec, bucket, typicalLengths(spec)),
+    draw = "small",
+  }: RandomBatchOptions,
 ): EngineBatch {
   const prng = new Prng(seed);
   const dimsOf = (tensor: TensorSpec): number[] =>
@@ -37,7 +56,11 @@ export function randomBatch(
   const inputs = spec.inputs.map((tensor) =>
     tensor.name === VARIANT_INPUT
       ? variantsInTurn(tensor, batchSize, variantCount(spec))
-      : randomTensor(tensor, dimsOf(tensor), prng),
+      : randomTensor(
+          { ...tensor, dims: dimsOf(tensor) },
+          rangeOf(tensor.type, dimsOf(tensor), { draw, batchSize }),
+          prng,
+        ),
   );
   const made = (spec.made ?? []).map((tensor) => {
     const dims = dimsOf(tensor);
@@ -54,14 +77,46 @@ function variantsInTurn({ name, type }: TensorSpec, rows: number, count: number)
   return { name, type, dims: [rows], data: new Uint8Array(variants.buffer) };
 }
 
-function randomTensor({ name, type }: TensorSpec, dims: readonly number[], prng: Prng): Tensor {
+/** Values from the first number to less than the second. */
+type Range = readonly [least: number, end: number];
+
+const SMALL: Range = [0, 2];
+const BYTES: Range = [0, 256];
+const LETTERS: Range = [32, 127];
+/** Ranges of integers that are neither a shape nor, as a rule, an index. */
+const NARROW: Partial<Record<DataType, Range>> = {
+  INT8: [-128, 128],
+  UINT8: BYTES,
+  INT16: [-32_768, 32_768],
+  UINT16: [0, 65_536],
+};
+
+function rangeOf(
+  type: DataType,
+  dims: readonly number[],
+  { draw, batchSize }: { readonly draw: Draw; readonly batchSize: number },
+): Range {
+  if (type.startsWith("FP")) return draw === "text" ? [0, 1] : [-1, 1];
+  const narrow = NARROW[type];
+  const maySize = narrow === undefined && elementCount(dims) <= MAY_BE_SIZES * batchSize;
+  if (draw === "small" || type === "BOOL" || maySize) return SMALL;
+  return draw === "text" ? LETTERS : (narrow ?? BYTES);
+}
+
+function randomTensor(
+  { name, type, dims }: { readonly name: string; readonly type: DataType; readonly dims: readonly number[] },
+  [least, end]: Range,
+  prng: Prng,
+): Tensor {
   const count = elementCount(dims);
+  const scale = end - least;
   if (type === "FP32") {
     const values = new Float32Array(count);
-    for (let i = 0; i < count; i++) values[i] = prng.nextFloat() * 2 - 1;
+    for (let i = 0; i < count; i++) values[i] = prng.nextFloat() * scale + least;
     return { name, type, dims, data: new Uint8Array(values.buffer) };
   }
-  const float = type === "FP16" || type === "FP64";
-  const values = Array.from({ length: count }, () => (float ? prng.nextFloat() * 2 - 1 : prng.nextInt(2)));
-  return { name, type, dims, data: bytesFrom(type, values) };
+  const next = type.startsWith("FP")
+    ? (): number => prng.nextFloat() * scale + least
+    : (): number => prng.nextInt(scale) + least;
+  return { name, type, dims, data: bytesFrom(type, Array.from({ length: count }, next)) };
 }

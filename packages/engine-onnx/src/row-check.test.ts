@@ -1,7 +1,9 @@
 import type { ModelSpec, Tensor } from "@tutti/protocol";
-import { Prng } from "@tutti/units";
+import { Prng, millis } from "@tutti/units";
 import { expect, test, vi } from "vitest";
 import { rowInfluence } from "./row-check.ts";
+import type { Row } from "./row-pairs.ts";
+import { valuesOf } from "./tensor-types.ts";
 
 const WIDTH = 4;
 const specOf = (more: Partial<ModelSpec> = {}): ModelSpec =>
@@ -15,15 +17,21 @@ const specOf = (more: Partial<ModelSpec> = {}): ModelSpec =>
 type Compute = (x: Float32Array, rows: number, run: number) => Float32Array;
 
 /** Tries a model that computes this. @returns what is found, and the number of rows in each run */
-async function tried(compute: Compute, { spec = specOf(), file = "" } = {}) {
+async function tried(
+  compute: Compute,
+  { spec = specOf(), file = "", samples }: { spec?: ModelSpec; file?: string; samples?: readonly Row[] } = {},
+) {
   const runs: number[] = [];
   const bytes = Buffer.from(file, "latin1");
-  const problem = await rowInfluence({ spec, bytes, provider: "cpu" }, async ([x], rows): Promise<Tensor[]> => {
-    runs.push(rows);
-    const given = new Float32Array(x!.data.buffer, x!.data.byteOffset, x!.data.byteLength / 4);
-    const values = compute(given, rows, runs.length);
-    return [{ name: "y", type: "FP32", dims: [rows, values.length / rows], data: new Uint8Array(values.buffer) }];
-  });
+  const problem = await rowInfluence(
+    { spec, bytes, provider: "cpu", ...(samples && { samples }) },
+    async ([x], rows): Promise<Tensor[]> => {
+      runs.push(rows);
+      const given = new Float32Array(x!.data.buffer, x!.data.byteOffset, x!.data.byteLength / 4);
+      const values = compute(given, rows, runs.length);
+      return [{ name: "y", type: "FP32", dims: [rows, values.length / rows], data: new Uint8Array(values.buffer) }];
+    },
+  );
   return { problem, runs };
 }
 
@@ -42,9 +50,11 @@ test("rows that don't influence each other cost three runs, and a model of one r
 test("a thousandth of the largest value is rounding; more is named with the output and what to write", async () => {
   expect((await tried(leaking(3e-4))).problem).toBeUndefined();
   const { problem, runs } = await tried(leaking(0.5));
-  expect(problem).toMatch(/output 'y' of a row differs by 0\.\d+ of its largest value.*`max_batch_size: 1` in config/);
-  // Three pairs, and the first row of each again: a model that samples isn't refused.
-  expect(runs).toEqual([1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2, 1]);
+  expect(problem).toMatch(
+    /output 'y' of a row differs by 0\.\d+ of its largest value.*in config.yaml `max_batch_size: 1`/,
+  );
+  // Three pairs, and the first row of each again: a model that samples isn't refused. Then another row beside it.
+  expect(runs).toEqual([1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2, 1, 2]);
 });
 
 test("where a row by itself gives zeros, the difference is told without a share of them", async () => {
@@ -74,9 +84,68 @@ test("a model that answers the same row in two ways isn't refused for it", async
   expect((await tried((x) => x.map((value) => value + prng.nextFloat()))).problem).toBeUndefined();
 });
 
-test("a model isn't tried whose runs may take long, nor further where one row does", async () => {
-  for (const given of [{ spec: specOf({ runDeadline: 1 } as Partial<ModelSpec>) }, { file: "\x22\x04Loop" }])
-    expect((await tried(leaking(1), given)).runs).toEqual([]);
+/** Adds so much to each row when two run, whatever the rows are, where this holds for a value of the first. */
+const rounding =
+  (where: (value: number) => boolean): Compute =>
+  (x, rows) =>
+    x.map((value, i) => value + (rows === 2 && where(x[i % WIDTH]!) ? 0.5 : 0));
+
+test("what doesn't come from the neighbour is a suspicion, which rows of a second kind confirm or not", async () => {
+  const always = await tried(rounding(() => true));
+  expect(always.problem).toMatch("rows of a batch influence each other");
+  expect(always.runs).toHaveLength(2 * 13);
+  const mostly = await tried(rounding((value) => value < 0));
+  expect(mostly.problem).toBeUndefined();
+});
+
+test("integers are drawn over their range, and as 0 or 1 where that fails, as ids outside a table do", async () => {
+  const wide = { type: "INT32", dims: ["batch", 32] } as const;
+  for (const [type, dims, least, most] of [
+    ["INT32", wide.dims, 0, 255],
+    ["UINT8", ["batch", 32], 0, 255],
+    ["INT8", ["batch", 32], -128, 127],
+    ["INT64", ["batch", 4], 0, 1], // may be a shape
+  ] as const) {
+    const spec = specOf({ inputs: [{ name: "x", type, dims }] });
+    for (const fails of [false, true]) {
+      const seen: number[] = [];
+      const run = async ([x]: readonly Tensor[], rows: number): Promise<Tensor[]> => {
+        const values = Array.from(valuesOf(x!), Number);
+        if (fails && values.some((value) => value < 0 || value > 1)) throw new Error("no such index");
+        seen.push(...values);
+        return [{ name: "y", type: "FP32", dims: [rows, WIDTH], data: new Uint8Array(rows * WIDTH * 4) }];
+      };
+      expect(await rowInfluence({ spec, bytes: new Uint8Array(), provider: "cpu" }, run)).toBeUndefined();
+      const [from, to] = [Math.min(...seen), Math.max(...seen)];
+      if (fails || most === 1) expect([from, to]).toEqual([0, 1]);
+      else expect([from <= least + 40, from >= least, to <= most, to >= most - 40]).toEqual([true, true, true, true]);
+    }
+  }
+});
+
+test("real rows judge before drawn ones", async () => {
+  const spec = specOf();
+  const samples = [7, 8, 9].map((value): Tensor[] => {
+    return [
+      { name: "x", type: "FP32", dims: [1, WIDTH], data: new Uint8Array(new Float32Array(WIDTH).fill(value).buffer) },
+    ];
+  });
+  // A model that draws attention to its neighbour for drawn rows alone.
+  const compute: Compute = (x, rows) => x.map((value) => value + (rows === 2 && value < 7 ? 1 : 0));
+  expect((await tried(compute, { spec })).problem).toBeDefined();
+  const real = await tried(compute, { spec, samples });
+  expect(real).toEqual({ problem: undefined, runs: [1, 1, 2] });
+});
+
+test("an operator who knows better overrules the check, which names how", async () => {
+  expect((await tried(leaking(1))).problem).toContain("`independent_rows: true`");
+  const spec = specOf({ independentRows: true });
+  expect(await tried(leaking(1), { spec })).toEqual({ problem: undefined, runs: [] });
+});
+
+test("a model with a loop isn't tried, nor further where one row takes long; a deadline for runs says nothing", async () => {
+  expect((await tried(leaking(1), { file: "\x22\x04Loop" })).runs).toEqual([]);
+  expect((await tried(leaking(1), { spec: specOf({ runDeadline: millis(1) }) })).problem).toBeDefined();
   const now = vi.spyOn(process.hrtime, "bigint").mockReturnValueOnce(0n).mockReturnValueOnce(501_000_000n);
   expect((await tried(leaking(1))).runs).toEqual([1, 1]);
   now.mockRestore();

@@ -81,12 +81,12 @@ async function tried(model: LoadedModel): Promise<boolean> {
   return quick;
 }
 
-async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array }): Promise<LoadOutcome> {
+async function load({ spec, bytes, samples }: EngineModel & { readonly bytes: Uint8Array }): Promise<LoadOutcome> {
   const before = process.memoryUsage.rss();
   note?.begin(spec, "load");
   try {
     const kind = spec.family === undefined ? LoadedModel : FamilyModel;
-    const model = await kind.load({ spec, bytes, settings: options });
+    const model = await kind.load({ spec, bytes, settings: options, samples });
     await unload(spec.name); // only now: the old model goes on serving when the new one can't load
     models.set(spec.name, model);
   } catch (error) {

@@ -1,5 +1,5 @@
 /** Messages between the engine and its session worker. Every request has an id, and gets exactly one reply with it. */
-import type { EngineBatch, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
+import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import type { Provider } from "./provider.ts";
 import type { NoteOptions } from "./run-note.ts";
@@ -20,6 +20,7 @@ export type WorkerRequest =
       readonly id: number;
       readonly spec: ModelSpec;
       readonly bytes: Uint8Array;
+      readonly samples: EngineModel["samples"];
       /** Whether the reply must tell if the model is quick. */
       readonly isTried: boolean;
     }

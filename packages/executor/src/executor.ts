@@ -119,7 +119,7 @@ class Executor implements Actor {
       clock: ports.clock,
       engines: [...this.#slots.values()].map(({ engine }) => engine),
       log: this.#runtime.log,
-      samplesOf: (name, bucket) => this.#samples.rows(name, bucket),
+      samples: this.#samples,
       report: (report) => this.#reports.model(report),
       onBusy: (busy) => this.#onLoading(busy),
     });

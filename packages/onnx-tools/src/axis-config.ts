@@ -4,8 +4,8 @@ import { UNNAMED_AXIS } from "./model-description.ts";
 
 export interface AxisConfig {
   /**
-   * How the axis is served. `bucket` (the default): padded up to one of `sizes`, each with a queue of its own. `pad`:
-   * one queue, padded to the longest row of a batch.
+   * How the axis is served. `bucket` (the default): padded up to one of `sizes`, each with a queue of its own; one size
+   * alone is taken exactly. `pad`: one queue, padded to the longest row of a batch.
    */
   readonly mode?: "bucket" | "pad";
   /** Mode `bucket`: the sizes to pad to. */
@@ -64,11 +64,15 @@ export function axesOf(config: AxesConfig, inputs: readonly TensorSpec[], fail: 
     for (const dim of dims) {
       if (typeof dim === "number" || dim === BATCH_AXIS) continue;
       if (dim === UNNAMED_AXIS)
-        fail(`input '${name}' has an axis without a name: name it with dims in the config, and give its sizes`);
+        fail(
+          `input '${name}' has an axis without a name: say in config.yaml input: [{name: ${name}, dims: [${dims.join(", ")}]}] ` +
+            `with its length in place of ${UNNAMED_AXIS}, or with a name and how that is served, as axes: {L: {mode: pad, max: 128, mixed: false}}`,
+        );
       if (config.axes?.[dim] === undefined) {
         fail(
-          `axis '${dim}' of input '${name}' is variable: say in config.yaml how it is served, as axes: {${dim}: {mode: pad, max: 128}} ` +
-            `(padded to the longest of a batch) or {mode: bucket, sizes: [64, 128]} (to the next size)`,
+          `axis '${dim}' of input '${name}' is variable: say in config.yaml how it is served, as axes: {${dim}: {sizes: [128]}} ` +
+            `(that length alone) or axes: {${dim}: {mode: pad, max: 128, mixed: false}} (rows of equal length share a run). ` +
+            `Where padding changes no answer: {mode: pad, max: 128} (to the longest of a batch) or {sizes: [64, 128]} (to the next size)`,
         );
       }
       used.add(dim);

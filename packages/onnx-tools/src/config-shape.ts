@@ -11,6 +11,7 @@ const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
   "shares",
   "priority_floor",
   "run_deadline",
+  "independent_rows",
   "scale_to_zero",
   "memory",
   "version",
@@ -39,6 +40,8 @@ export function parseModelConfig(value: unknown, origin: string): ModelConfig {
     fail("slo: 25ms, for example");
   if ("run_deadline" in value && typeof value["run_deadline"] !== "string" && typeof value["run_deadline"] !== "number")
     fail("run_deadline: 2s, for example");
+  if ("independent_rows" in value && typeof value["independent_rows"] !== "boolean")
+    fail("independent_rows: true or false is expected");
   if ("scale_to_zero" in value && !isScaleToZero(value["scale_to_zero"]))
     fail("scale_to_zero: {idle: 10m, cold_start: 30s}, for example");
   if ("memory" in value && typeof value["memory"] !== "string" && typeof value["memory"] !== "number")

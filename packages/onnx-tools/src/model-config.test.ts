@@ -81,6 +81,7 @@ test("a config that can't be served is refused by the key to change", () => {
   expect(refusal({ max_batch_size: 0 })).toContain("max_batch_size: 1 to 1024");
   expect(refusal({ patience: 2 })).toContain("patience: 0 (eager) to 1");
   expect(refusal({ run_deadline: "1ms" })).toContain("run_deadline: '1ms' is no duration from 10 ms");
+  expect(refusal({ independent_rows: true })).toBe("accepted");
   expect(refusal({ scale_to_zero: { idle: "10m", cold_start: "30s" } })).toBe("accepted");
   expect(refusal({ scale_to_zero: { idle: "1s", cold_start: "30s" } })).toContain("idle: '1s' is no duration from 5 s");
   expect(refusal({ scale_to_zero: { idle: "10m", cold_start: 0 } })).toContain("cold_start: '0' is no duration above");
@@ -90,6 +91,7 @@ test("a config that can't be served is refused by the key to change", () => {
   expect(refusal({ constants: { x: [1, 2, 3, 4] } })).toContain("no input is left");
   expect(refusal({ input: [{ name: "z", dims: [1] }] })).toContain("has no input 'z'; it has x");
   expect(refusal({ input: [{ name: "x", dims: ["batch", 5] }] })).toContain("don't agree with the file's [batch, 4]");
+  expect(refusal({ output: [{ name: "y", dims: ["T", "batch", 9] }] })).toBe("accepted");
 });
 
 test("a variable axis must be given sizes, and their combinations are bounded", () => {
@@ -102,7 +104,7 @@ test("a variable axis must be given sizes, and their combinations are bounded", 
     }),
   );
   expect(refusal({ axes: { H: { sizes: [32] } } }, image)).toContain(
-    "axis 'W' of input 'x' is variable: say in config.yaml how it is served",
+    "axis 'W' of input 'x' is variable: say in config.yaml how it is served, as axes: {W: {sizes: [128]}} (that length alone)",
   );
   expect(refusal({ axes: { H: { sizes: [32, 0] }, W: { sizes: [32] } } }, image)).toContain("whole numbers above zero");
   const many = { sizes: Array.from({ length: 9 }, (_, i) => 32 * (i + 1)) };

@@ -49,6 +49,11 @@ export interface ModelConfig extends AxesConfig {
    */
   readonly run_deadline?: string | number;
   /**
+   * An executor tries at load whether rows of a batch change each other's answers, and refuses such a model; true skips
+   * that, for a model of which you know better.
+   */
+  readonly independent_rows?: boolean;
+  /**
    * The model leaves its executors when nobody has asked for it for `idle` (`10m`; at least `5s`), and its first
    * request brings it back. Requests for it then have `cold_start` beyond their SLOs.
    */
@@ -56,7 +61,10 @@ export interface ModelConfig extends AxesConfig {
   /** Memory of the weights on an accelerator: `512MB`; a bare number is bytes. By default the size of the file. */
   readonly memory?: string | number;
   readonly version?: string;
-  /** Names for axes that the file leaves unnamed or names badly. Only differences from the file need be given. */
+  /**
+   * Names for axes that the file leaves unnamed or names badly, and lengths of those that vary. Of outputs also shapes
+   * that the file declares wrongly. Only differences from the file need be given.
+   */
   readonly input?: readonly ValueConfig[];
   readonly output?: readonly ValueConfig[];
   /** Inputs that are the same for every request, by name. The executor feeds them; nobody sends them. */
@@ -98,9 +106,11 @@ export function draftModel(config: ModelConfig, description: ModelDescription): 
     taken.filter(({ name: input }) => ours.has(input)),
     fail,
   );
-  const outputs = description.outputs.map((output) =>
-    tensorOf(output, override(config.output, output.name, fail), context),
-  );
+  const outputs = description.outputs.map((output) => {
+    const given = override(config.output, output.name, fail);
+    // Nothing enforces the shapes of outputs, and some files declare others than their runs have.
+    return tensorOf(given === undefined ? output : { ...output, dims: undefined }, given, context);
+  });
   checkNames(config, description, fail);
   if (inputs.length === 0) fail("no input is left to send: every one is a constant or made of the others");
   if (inputs.length > TENSORS_MAX || outputs.length > TENSORS_MAX) fail(`more than ${TENSORS_MAX} inputs or outputs`);
@@ -125,6 +135,7 @@ export function draftModel(config: ModelConfig, description: ModelDescription): 
     patience: patienceOf(config.patience, fail),
     ...sharesOf(config, fail),
     ...(config.run_deadline !== undefined && { runDeadline: runDeadlineOf(config.run_deadline, fail) }),
+    ...(config.independent_rows === true && { independentRows: true }),
     ...(config.scale_to_zero !== undefined && { scaleToZero: scaleToZeroOf(config.scale_to_zero, fail) }),
     ...(config.memory !== undefined && { memory: memoryOf(config.memory, fail) }),
     inputs,

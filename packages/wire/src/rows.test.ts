@@ -123,7 +123,7 @@ test("an axis that several inputs share has one size", () => {
       { name: "ids", type: "INT32", dims: ["batch", "T"] },
       { name: "mask", type: "BOOL", dims: ["batch", "T"] },
     ],
-    axes: { T: { mode: "bucket", sizes: [4], padValue: 0 } },
+    axes: { T: { mode: "bucket", sizes: [4], padValue: 0, mixed: true } },
   });
   const ids = tensor("ids", [2], [7, 8], "INT32");
   const { row } = fillRow(model, { inputs: [ids, tensor("mask", [1, 2], [1, 1], "BOOL")] });
@@ -131,6 +131,20 @@ test("an axis that several inputs share has one size", () => {
   expect(refusal(model, ids, tensor("mask", [3], [1, 1, 1], "BOOL"))).toBe(
     'input "mask": expected BOOL[1, T], got BOOL[3]: T is 2 in another input',
   );
+});
+
+test("a lone size is taken exactly, so that nothing is padded which nobody has judged", () => {
+  const model = spec({
+    inputs: [{ name: "x", type: "INT8", dims: ["batch", "T"] }],
+    axes: { T: { mode: "bucket", sizes: [4], padValue: 0 } },
+  });
+  expect([...fillRow(model, { inputs: [tensor("x", [4], [1, 2, 3, 4], "INT8")] }).row].slice(0, 4)).toEqual([
+    1, 2, 3, 4,
+  ]);
+  for (const length of [3, 5])
+    expect(refusal(model, tensor("x", [length], new Array(length).fill(1), "INT8"))).toMatch(
+      `T=${length}: m takes 4 alone, which \`mixed: true\` would pad to`,
+    );
 });
 
 test("an axis that is padded within the batch keeps its length, which the row begins with, up to the longest", () => {

@@ -7,6 +7,7 @@ import {
   type Tensor,
   type TensorSpec,
   TuttiError,
+  isExact,
   paddedAxes,
   rowLayout,
   unitsOfLengths,
@@ -118,9 +119,10 @@ function checkShape(spec: ModelSpec, input: TensorSpec, tensor: Tensor, sizes: R
 
 function fits(spec: ModelSpec, bucket: ModelSpec["buckets"][number], sizes: Record<string, number>): boolean {
   for (const axis in sizes) {
-    const { mode, sizes: declared = [] } = spec.axes[axis] ?? {};
-    const room = mode === "pad" ? Math.max(...declared) : bucket[axis];
-    if (room === undefined || sizes[axis]! > room) return false;
+    const declared = spec.axes[axis];
+    const room = declared?.mode === "pad" ? Math.max(...declared.sizes) : bucket[axis];
+    if (declared === undefined || room === undefined || sizes[axis]! > room) return false;
+    if (sizes[axis] !== room && isExact(declared)) return false;
   }
   return true;
 }
@@ -130,6 +132,11 @@ function noBucket(spec: ModelSpec, sizes: Record<string, number>): TuttiError {
   for (const axis of paddedAxes(spec)) {
     const longest = Math.max(...spec.axes[axis]!.sizes);
     if ((sizes[axis] ?? 0) > longest) return invalid(`${axis}=${sizes[axis]}: ${spec.name} takes at most ${longest}`);
+  }
+  for (const [axis, declared] of Object.entries(spec.axes)) {
+    const [only] = declared.sizes;
+    if (isExact(declared) && sizes[axis] !== undefined && sizes[axis] !== only)
+      return invalid(`${axis}=${sizes[axis]}: ${spec.name} takes ${only} alone, which \`mixed: true\` would pad to`);
   }
   const buckets = spec.buckets.map((bucket) =>
     Object.entries(bucket)

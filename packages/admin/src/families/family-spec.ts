@@ -108,7 +108,7 @@ export function familySpec({ name, members, split, file, axes, sha256 }: FamilyP
     runDeadline: ______,
     ...others
   } = first;
-  const { scaleToZero: _______, ...kept } = others;
+  const { scaleToZero: _______, independentRows: ________, ...kept } = others;
   return {
     ...kept,
     name,
@@ -116,6 +116,7 @@ export function familySpec({ name, members, split, file, axes, sha256 }: FamilyP
     batchSizeMax: least(models.map(({ batchSizeMax }) => batchSizeMax)),
     patience: least(models.map(({ patience }) => patience)),
     ...(deadlines.length === models.length && { runDeadline: Math.max(...deadlines) as Micros }),
+    ...(models.every(({ independentRows }) => independentRows === true) && { independentRows: true }),
     // A member that is always to be served keeps the family.
     ...(scales.length === models.length && {
       scaleToZero: {

@@ -12,6 +12,8 @@ export class SampleRows {
   readonly #log: Logger;
   readonly #rows = new Map<string, Map<number, Uint8Array[]>>();
   readonly #asked = new Set<string>();
+  /** Continuations of those who wait for samples that are being fetched, by object. */
+  readonly #waiting = new Map<string, (() => void)[]>();
 
   constructor(store: Store, log: Logger) {
     this.#store = store;
@@ -26,15 +28,31 @@ export class SampleRows {
     const object = spec.samples;
     if (object === undefined || this.#asked.has(object)) return;
     this.#asked.add(object);
+    const waiting: (() => void)[] = [];
+    this.#waiting.set(object, waiting);
     this.#store.files.get(object, (result) => {
       if (result === "absent" || isStoreFailure(result))
-        return this.#log.warn({ model: spec.name, object }, "samples can't be fetched; random inputs are used");
-      try {
-        this.#rows.set(spec.name, rowsByBucket(spec, unpack(result.bytes)));
-      } catch (error) {
-        this.#log.warn({ model: spec.name, error: String(error) }, "samples can't be read; random inputs are used");
-      }
+        this.#log.warn({ model: spec.name, object }, "samples can't be fetched; random inputs are used");
+      else this.#read(spec, result.bytes);
+      this.#waiting.delete(object);
+      for (const next of waiting) next();
     });
+  }
+
+  /** Goes on when the model's samples are there, or can't be had; at once, if it has none. */
+  whenRead(spec: ModelSpec, next: () => void): void {
+    this.want(spec);
+    const waiting = spec.samples === undefined ? undefined : this.#waiting.get(spec.samples);
+    if (waiting === undefined) next();
+    else waiting.push(next);
+  }
+
+  #read(spec: ModelSpec, bytes: Uint8Array): void {
+    try {
+      this.#rows.set(spec.name, rowsByBucket(spec, unpack(bytes)));
+    } catch (error) {
+      this.#log.warn({ model: spec.name, error: String(error) }, "samples can't be read; random inputs are used");
+    }
   }
 }
 

@@ -43,7 +43,7 @@ beforeEach(() => {
     clock,
     engines: [new CannedEngine()],
     log: noTelemetry.log,
-    samplesOf: () => [],
+    samples: { rows: () => [], whenRead: (_, next) => next() },
     report: (report) => reports.push(report),
     onBusy: () => undefined,
   });
@@ -85,6 +85,26 @@ test("a cold engine runs every bucket once at every batch size before a ready mo
   const runs = ["run 0×1", "run 1×1", "run 0×2", "run 1×2", "run 0×4", "run 1×4", "run 0×6", "run 1×6"];
   expect(log).toEqual(["load mlp", ...runs]);
   expect([loader.get("mlp")?.spec.name, reports.map(({ state }) => state)]).toEqual(["mlp", ["loaded"]]);
+});
+
+test("a load waits for its model's samples, and gives them to the engine row by row", () => {
+  const rows = [1, 2].map((value) => new Uint8Array(Float32Array.of(value, value).buffer));
+  const given: unknown[] = [];
+  const engine = new CannedEngine();
+  let next: (() => void) | undefined;
+  const sampled = new ModelLoader({
+    ...{ store, clock, log: noTelemetry.log, report: () => undefined, onBusy: () => undefined },
+    engines: [{ ...engine, load: (wanted, done) => (given.push(wanted.samples), engine.load(wanted, done)) }],
+    samples: { rows: (_, bucket) => (bucket === 0 ? rows : []), whenRead: (_, then) => void (next = then) },
+  });
+  store.files.put("o", new Uint8Array(1), () => undefined);
+  pass(seconds(1));
+  sampled.want(model(undefined, { file: { object: "o", sha256: "s", bytes: 1 } }));
+  pass(seconds(1));
+  expect(given).toEqual([]);
+  next!();
+  const inputs = rows.map((data) => [{ name: "x", type: "FP32", dims: [1, 2], data }]);
+  expect(given).toEqual([inputs]);
 });
 
 test("warming up ends when it has taken its time, and one that nobody has measured is left to that", () => {

@@ -5,7 +5,8 @@ import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, NEVER, after, millis } from "@tutti/units";
 import type { CatalogModel } from "@tutti/actors/runtime";
-import { runWarm } from "./warm-runs.ts";
+import type { SampleRows } from "../measurement/sample-rows.ts";
+import { runWarm, sampleInputs } from "./warm-runs.ts";
 
 export type ModelReport = Pick<ModelReported, "model" | "number" | "version" | "state" | "reason" | "memoryBytes">;
 
@@ -14,7 +15,7 @@ export interface ModelLoaderOptions {
   readonly clock: Clock;
   readonly engines: readonly (Engine & { runBytesOf?(model: string): number | undefined })[];
   readonly log: Logger;
-  readonly samplesOf: (model: string, bucket: number) => readonly Uint8Array[];
+  readonly samples: Pick<SampleRows, "rows" | "whenRead">;
   readonly report: (report: ModelReport) => void;
   /** Loading began or ended. While it lasts, the accelerators can't keep their times. */
   readonly onBusy: (busy: boolean) => void;
@@ -205,7 +206,7 @@ export class ModelLoader {
         finish({ kind: "failed", reason: `its file ${spec.file?.object} is not in the store: load it again` });
       else if (isStoreFailure(result))
         finish({ kind: "failed", reason: `its file can't be fetched: ${result.failure}` }, true);
-      else load(result.bytes);
+      else this.#options.samples.whenRead(spec, () => load(result.bytes));
     });
   }
 
@@ -228,7 +229,9 @@ export class ModelLoader {
   ): void {
     const engine = this.#options.engines[index];
     if (engine === undefined) return done({ kind: "loaded", memoryBytes: memory });
-    engine.load({ spec: model.spec, bytes }, (outcome) => {
+    const { spec } = model;
+    const rows = spec.family === undefined ? this.#options.samples.rows(spec.name, 0) : [];
+    engine.load({ spec, bytes, ...(rows.length > 1 && { samples: sampleInputs(spec, rows) }) }, (outcome) => {
       if (outcome.kind === "failed") done(outcome);
       else this.#loadOn(index + 1, model, bytes, done, memory + outcome.memoryBytes);
     });
@@ -239,7 +242,7 @@ export class ModelLoader {
     if (engine === undefined) return done();
     const next = (): void => this.#warm(index + 1, spec, done);
     if (engine.cold !== true) return next();
-    const samplesOf = (bucket: number): readonly Uint8Array[] => this.#options.samplesOf(spec.name, bucket);
+    const samplesOf = (bucket: number): readonly Uint8Array[] => this.#options.samples.rows(spec.name, bucket);
     runWarm({ engine, spec, samplesOf, done: next });
   }
 

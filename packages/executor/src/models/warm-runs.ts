@@ -1,5 +1,5 @@
 import type { Engine } from "@tutti/ports/engine";
-import { type ModelSpec, variantCount, writeVariant } from "@tutti/protocol";
+import { type ModelSpec, type Tensor, variantCount, writeVariant } from "@tutti/protocol";
 import { Prng, seconds } from "@tutti/units";
 import { batchSizesOf, randomRow } from "@tutti/actors/runtime";
 import { type BatchPart, rowBuffer } from "../batches/padded-buffer.ts";
@@ -63,4 +63,16 @@ export function someInputs(
     buffer.add(row);
   }
   return buffer.whole();
+}
+
+/** So many real rows are compared with each other at most: three pairs of unlike ones, and a third beside each. */
+const SAMPLES_COMPARED = 8;
+
+/** Rows of the first bucket, each by itself as an engine takes it. */
+export function sampleInputs(spec: ModelSpec, rows: readonly Uint8Array[]): (readonly Tensor[])[] {
+  return rows.slice(0, SAMPLES_COMPARED).map((row) => {
+    const buffer = rowBuffer(spec, 0, 1);
+    buffer.add(row);
+    return buffer.whole().inputs;
+  });
 }

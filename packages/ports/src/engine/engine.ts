@@ -38,6 +38,8 @@ export interface EngineModel {
   readonly spec: ModelSpec;
   /** The model file; undefined for an emulated model. Borrowed until `done`. */
   readonly bytes: Uint8Array | undefined;
+  /** Inputs of real rows, for checks that compare answers: those of the first bucket. */
+  readonly samples?: readonly (readonly Tensor[])[] | undefined;
 }
 export type LoadOutcome =
   | { readonly kind: "loaded"; readonly memoryBytes: number }

@@ -6,7 +6,13 @@ const SPEC: ModelSpec = {
   ...{ name: "mlp/2", number: 7, version: "2", slo: micros(50_000), batchSizeMax: 8, patience: 1 },
   engine: "onnx",
   file: { object: "o", sha256: "s", bytes: 100 },
-  ...{ shares: { camera: 3, "*": 1 }, priorityFloor: 0.1, runDeadline: micros(900_000), memory: 1_000 },
+  ...{
+    shares: { camera: 3, "*": 1 },
+    priorityFloor: 0.1,
+    runDeadline: micros(900_000),
+    memory: 1_000,
+    independentRows: true,
+  },
   scaleToZero: { idle: micros(600e6), coldStart: micros(30e6) },
   inputs: [{ name: "x", type: "FP32", dims: ["batch", "T"] }],
   outputs: [{ name: "y", type: "FP32", dims: ["batch", "U"] }],
@@ -32,7 +38,14 @@ test("a model with a member that would break a reader is none (T8)", () => {
   const axis = SPEC.axes["T"]!;
   const bad: readonly object[] = [
     ...[{ name: "mlp/3" }, { name: "a b" }, { number: 2 ** 25 }, { engine: "other" }, { patience: 2 }, { file: {} }],
-    ...[{ memory: -1 }, { presentation: [] }, { axes: [] }, { buckets: [{ T: 0 }] }, { samples: 7 }],
+    ...[
+      { memory: -1 },
+      { presentation: [] },
+      { axes: [] },
+      { buckets: [{ T: 0 }] },
+      { samples: 7 },
+      { independentRows: 1 },
+    ],
     ...[0, 700e6, 0.5].map((slo) => ({ slo })),
     ...[0, 700e6, "1s"].map((runDeadline) => ({ runDeadline })),
     ...[{ idle: 1e6, coldStart: 1e6 }, { idle: 6e6, coldStart: 700e6 }, { idle: 6e6 }, 7].map((scaleToZero) => ({

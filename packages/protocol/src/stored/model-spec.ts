@@ -105,6 +105,8 @@ const ModelSpec = schema.record({
   buckets: schema.list(BucketSpec, BUCKETS_MAX),
   /** Time after which a run counts as hung and its executor is ended; by default derived from the model's latency. */
   runDeadline: schema.optional(schema.runTime),
+  /** The publisher vouches that no row of a batch changes another's answer, so that executors don't try it. */
+  independentRows: schema.optional(schema.flag),
   /** A model that is parked while nobody asks for it (docs/planning.md, Scale to zero). */
   scaleToZero: schema.optional(ScaleToZero),
   /** Emulated models whose run time depends on the inputs: that dependence. */

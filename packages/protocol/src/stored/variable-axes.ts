@@ -12,8 +12,8 @@ import { type TensorSpec, alignTo8, canHold, tensorFields } from "../messages/te
 const size = schema.whole(1, AXIS_SIZE_MAX);
 /**
  * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, and each combination of sizes is a
- * ModelThread of its own. `pad`: one ModelThread; rows keep their lengths, and are padded to the longest of their
- * batch.
+ * ModelThread of its own; a lone size is taken exactly, unless `mixed` is true. `pad`: one ModelThread; rows keep their
+ * lengths, and are padded to the longest of their batch.
  */
 export const AxisSpec = schema.also(
   schema.record({
@@ -95,6 +95,10 @@ export const grownLengths = (spec: WithAxes, lengths: readonly number[]): number
     const { multiple = 1 } = axisOf(spec, name);
     return multiple * Math.ceil(lengths[i]! / multiple);
   });
+
+/** True for an axis along which nothing is padded: its one size is the only length that is taken. */
+export const isExact = ({ mode, sizes, mixed }: AxisSpec): boolean =>
+  mode === "bucket" && sizes.length === 1 && mixed !== true;
 
 /** True if rows of unlike lengths may share a run, which needs that padding doesn't change the model's results. */
 export const mayMix = (spec: WithAxes): boolean => paddedAxes(spec).every((name) => axisOf(spec, name).mixed !== false);
