@@ -4,21 +4,28 @@ import { EventLoopLag } from "./event-loop-lag.ts";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-function scene() {
+/** @param isSilent - nothing comes; by default something always does */
+function scene(isSilent = false) {
   const pongs: { resolve: () => void; reject: (error: Error) => void }[] = [];
   const slow: number[] = [];
   const stoodStill: number[] = [];
+  const silent: string[] = [];
+  let received = 0;
   const probe = new EventLoopLag({
     everyMs: 100,
     slowMs: 1_000,
+    silentMs: 700,
+    received: () => (isSilent ? 0 : ++received),
     now: () => Date.now(),
     flush: () => new Promise((resolve, reject) => pongs.push({ resolve, reject })),
     onSlow: (lagMs, stoodStillMs) => {
       slow.push(lagMs);
       stoodStill.push(stoodStillMs);
     },
+    onSilent: (lagMs) => silent.push(`silent for ${lagMs}`),
+    onHeard: (lagMs) => silent.push(`heard after ${lagMs}`),
   });
-  return { pongs, slow, stoodStill, probe };
+  return { pongs, slow, stoodStill, silent, probe };
 }
 
 test("one PING is under way at a time, and a prompt PONG is no news", async () => {
@@ -95,5 +102,30 @@ test("a connection that breaks is not behind", async () => {
   pongs[0]!.reject(new Error("broken"));
   await vi.advanceTimersByTimeAsync(50);
   expect([probe.lagMs, slow]).toEqual([0, []]);
+  probe.stop();
+});
+
+test("a server from which nothing comes is silent, and this side not slow", async () => {
+  const { pongs, slow, silent, probe } = scene(true);
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect([silent, probe.isSilent, slow]).toEqual([["silent for 700"], true, []]);
+  pongs[0]!.resolve();
+  await vi.advanceTimersByTimeAsync(0);
+  expect([silent[1], probe.isSilent, slow]).toEqual(["heard after 2900", false, []]);
+  await vi.advanceTimersByTimeAsync(900);
+  pongs[1]!.reject(new Error("broken"));
+  await vi.advanceTimersByTimeAsync(50);
+  expect([silent.slice(2), probe.isSilent]).toEqual([["silent for 700"], false]);
+  probe.stop();
+});
+
+test("nothing comes for a process that stands still, which proves no silence", async () => {
+  const { pongs, silent, stoodStill, probe } = scene(true);
+  await vi.advanceTimersByTimeAsync(100);
+  vi.setSystemTime(Date.now() + 5_000);
+  await vi.advanceTimersByTimeAsync(100);
+  pongs[0]!.resolve();
+  await vi.advanceTimersByTimeAsync(0);
+  expect([silent, stoodStill]).toEqual([[], [5_000]]);
   probe.stop();
 });

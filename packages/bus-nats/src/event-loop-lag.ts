@@ -1,15 +1,23 @@
 /** Interval of the PINGs, and the delay of a PONG from which this side counts as a slow consumer. */
-const PROBE_MS = 1_000;
+const PROBE_MS = 500;
 export const SLOW_MS = 2_000;
+/** Time without anything from the server, while this process is awake, from which the server counts as silent. */
+const SILENT_MS = 1_500;
 
 export interface EventLoopLagOptions {
   readonly everyMs?: number;
   readonly slowMs?: number;
+  readonly silentMs?: number;
+  /** Counts what the connection has brought. */
+  readonly received: () => number;
   /** Sends a PING; settles with its PONG, or when the connection breaks. */
   readonly flush: () => Promise<void>;
   readonly now?: () => number;
   /** Called once per period of lag. */
   readonly onSlow: (lagMs: number, stoodStillMs: number) => void;
+  /** Called once per silence, and when it is over; not where the connection breaks instead. */
+  readonly onSilent: (lagMs: number) => void;
+  readonly onHeard: (lagMs: number) => void;
 }
 
 /** A time in which none of the process' timers ran. */
@@ -21,16 +29,21 @@ interface Standstill {
 /**
  * Lag of this side of a connection. A PONG follows everything that the server sent before it, so its delay is the time
  * that all of that waits: in the server, in the sockets, and for our own event loop. No other signal reaches a slow
- * consumer before it is cut off.
+ * consumer before it is cut off. Where nothing at all comes meanwhile, the server hangs or the network is gone, and
+ * this side isn't slow.
  */
 export class EventLoopLag {
   readonly #options: EventLoopLagOptions;
   readonly #now: () => number;
   readonly #slowMs: number;
+  readonly #silentMs: number;
   readonly #everyMs: number;
   readonly #timer: NodeJS.Timeout;
   #askedMs: number | undefined;
   #isSlow = false;
+  /** Count of what had come when the open PING went out. */
+  #receivedBefore = 0;
+  #isSilent = false;
   #tickedMs: number;
   #standstill: Standstill | undefined;
 
@@ -38,6 +51,7 @@ export class EventLoopLag {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
     this.#slowMs = options.slowMs ?? SLOW_MS;
+    this.#silentMs = options.silentMs ?? SILENT_MS;
     this.#everyMs = options.everyMs ?? PROBE_MS;
     this.#tickedMs = this.#now();
     this.#timer = setInterval(() => this.#tick(), this.#everyMs);
@@ -62,6 +76,11 @@ export class EventLoopLag {
     return endedMs >= since - this.#everyMs && ms >= this.lagMs / 2 ? ms : 0;
   }
 
+  /** The server has answered nothing for so long that this was told. */
+  get isSilent(): boolean {
+    return this.#isSilent;
+  }
+
   stop(): void {
     clearInterval(this.#timer);
   }
@@ -80,23 +99,37 @@ export class EventLoopLag {
   }
 
   #ask(): void {
-    if (this.#askedMs !== undefined) return this.#look();
+    if (this.#askedMs !== undefined) {
+      this.#lookForSilence();
+      return this.#look();
+    }
     this.#askedMs = this.#now();
+    this.#receivedBefore = this.#options.received();
     const answered = (): void => {
       this.#look();
+      if (this.#isSilent) this.#options.onHeard(this.lagMs);
       if (this.lagMs < this.#slowMs / 2) this.#isSlow = false;
+      this.#isSilent = false;
       this.#askedMs = undefined;
     };
     const broken = (): void => {
       this.#askedMs = undefined;
       this.#isSlow = false;
+      this.#isSilent = false;
     };
     this.#options.flush().then(answered, broken);
   }
 
+  #lookForSilence(): void {
+    if (this.#isSilent || this.lagMs < this.#silentMs || this.stoodStillMs > 0) return;
+    if (this.#options.received() !== this.#receivedBefore) return;
+    this.#isSilent = true;
+    this.#options.onSilent(this.lagMs);
+  }
+
   #look(): void {
     const lagMs = this.lagMs;
-    if (lagMs < this.#slowMs || this.#isSlow) return;
+    if (lagMs < this.#slowMs || this.#isSlow || this.#isSilent) return;
     this.#isSlow = true;
     this.#options.onSlow(lagMs, this.stoodStillMs);
   }

@@ -62,7 +62,10 @@ export class NatsBus implements Bus {
     this.#closed = connection.closed().then((error) => this.#onClosed(error instanceof Error ? error : undefined));
     this.#lag = new EventLoopLag({
       flush: () => connection.flush(),
+      received: () => connection.stats().inMsgs,
       onSlow: (lagMs, stoodStillMs) => this.#onSlow(lagMs, stoodStillMs),
+      onSilent: (lagMs) => this.#tell({ kind: "silent", lagMs }),
+      onHeard: (lagMs) => this.#tell({ kind: "heard", lagMs }),
     });
     void this.#followStatus();
   }
@@ -263,7 +266,8 @@ export class NatsBus implements Bus {
   }
 
   #explainCut(): void {
-    const { lagMs, stoodStillMs } = this.#lag;
+    const { lagMs, stoodStillMs, isSilent } = this.#lag;
+    if (isSilent) return; // this was told
     // A shorter standstill doesn't cost a connection: the server was ended, or the network.
     if (stoodStillMs >= SLOW_MS)
       this.#tell({ kind: "error", text: `the connection was lost: ${stoodStillText(stoodStillMs)}` });

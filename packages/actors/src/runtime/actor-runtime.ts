@@ -128,6 +128,7 @@ export class ActorRuntime {
       }),
       bus.onStatus((status) => {
         if (status.kind === "slow-consumer") return this.#onSlow("control", status);
+        if (status.kind === "silent" || status.kind === "heard") return; // its process says so
         if (status.kind === "disconnected") this.registry.disconnected();
         if (status.kind === "reconnected") this.#onReconnected();
         this.log.info({ bus: status.kind, text: "text" in status ? status.text : undefined }, `bus ${status.kind}`);
@@ -151,6 +152,11 @@ export class ActorRuntime {
   send<T>(to: ActorKey, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {
     if (urgency !== "upkeep") this.#wake();
     this.#outbox.add(this.subjects.actor(to), type, value, urgency);
+  }
+
+  /** Whether messages to it, and its own, need no server. */
+  isNear(peer: ActorKey): boolean {
+    return this.#ports.bus.isNear?.(this.subjects.actor(peer)) === true;
   }
 
   broadcast<T>(role: Role, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {

@@ -126,6 +126,10 @@ export type BusStatus =
    * else 0.
    */
   | { readonly kind: "slow-consumer"; readonly lagMs: number; readonly stoodStillMs: number; readonly text: string }
+  /** The server has answered nothing for `lagMs`, though this process was awake: it hangs, or the network is gone. */
+  | { readonly kind: "silent"; readonly lagMs: number }
+  /** It answers again, after `lagMs`. Where the connection breaks first there is no such status. */
+  | { readonly kind: "heard"; readonly lagMs: number }
   | { readonly kind: "error"; readonly text: string };
 
 export interface ServiceInfo {
