@@ -44,10 +44,12 @@ export class BulkOutbox {
   }
 
   /**
-   * Queues or publishes a frame. @returns false if the bus is down or too much waits already: the frame is then lost
+   * Queues or publishes a frame. @returns false if the frame is lost: the receiver isn't near, and the bus is down or
+   * too much waits already
    */
   send(subject: string, reply: string | undefined, frame: DataFrame): boolean {
-    if (!this.#bus.connected || this.#unconfirmed > UNCONFIRMED_BYTES_MAX) return false;
+    const takesMore = this.#bus.connected && this.#unconfirmed <= UNCONFIRMED_BYTES_MAX;
+    if (!takesMore && !this.#isNear(subject)) return false;
     if (frame.byteLength > JOINED_BYTES_MAX) {
       this.#flushOne(subject);
       return this.#sendNow(subject, reply, frame);
@@ -113,9 +115,14 @@ export class BulkOutbox {
     return this.#scratch.subarray(0, byteLength);
   }
 
+  #isNear(subject: string): boolean {
+    return this.#bus.isNear?.(subject) === true;
+  }
+
   #publish(subject: string, reply: string | undefined, payload: Uint8Array): boolean {
+    const isNear = this.#isNear(subject);
     const sent = this.#bus.publish(subject, payload, reply === undefined ? undefined : { reply });
-    if (!sent) return false;
+    if (!sent || isNear) return sent; // a link has its own bound, and the server can't confirm it
     this.#unconfirmed += payload.byteLength;
     this.#sinceConfirmed += payload.byteLength;
     if (this.#sinceConfirmed >= CONFIRM_BYTES) {

@@ -139,6 +139,30 @@ test("while the bus is away pulls fail at once, and so does what was in flight",
   expect(client.figures.dropped).toBe(1);
 });
 
+test("without a connection, what goes over a link still does, however much the server has not confirmed", async () => {
+  const { executorBus, client, pull } = plane();
+  await pull([1]);
+  const linked: string[] = [];
+  Object.assign(executorBus, {
+    isNear: (subject: string) => subject === subjects.bulk(INGRESS),
+    publish: (subject: string) => linked.push(subject) > 0,
+    flush: () => undefined, // a server that hangs
+  });
+  let outcome: PullOutcome | undefined;
+  client.pull(peer, pullOf([1]), 60_000, (settled) => (outcome = settled));
+  executorBus.disconnect();
+  const outputs = new Uint8Array(900_000);
+  const results = {
+    ...{ executor: EXECUTOR, gpu: 0, thread: 64, batchId: 1, batcher: 9, token: new Uint8Array(TOKEN_BYTES) },
+    ...{ batchSize: 1, startedAt: instant(1), finishedAt: instant(2), run: micros(1) },
+    items: [{ seq: 1, outputs, code: 0, text: "" }],
+  };
+  for (let i = 0; i < 200; i++) client.push(peer, results); // 180 MB
+  await Promise.resolve();
+  expect([linked.length, client.figures.dropped, outcome]).toEqual([201, 0, undefined]);
+  client.close(() => undefined);
+});
+
 test("rows of this host come over plain TCP where there is any, and over the link where there is not", async () => {
   const { executorBus, client } = plane();
   Object.assign(executorBus, { isNear: () => true });

@@ -169,9 +169,15 @@ export class NatsDataClient implements DataClient {
     this.#pulls = new PendingPulls(startTimer);
     this.#outbox = new BulkOutbox(options.bus, options.key, later);
     this.#status = options.bus.onStatus((status) => {
-      // Replies in flight are lost with the connection.
-      if (status.kind === "disconnected" || status.kind === "closed") this.#pulls.failAll();
+      if (status.kind === "closed") this.#pulls.failAll();
+      if (status.kind === "disconnected") this.#failFar();
     });
+  }
+
+  /** Replies in flight are lost with the connection, but not those that come over a link. */
+  #failFar(): void {
+    for (const [key, { subject }] of this.#peers)
+      if (this.#options.bus.isNear?.(subject) !== true) this.#pulls.failPeer(key, "unreachable");
   }
 
   pull({ key }: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void {
