@@ -12,6 +12,10 @@ export class CandidateOwners {
     return this.#batchers.get(thread)?.batcher;
   }
 
+  batchers(): ReadonlySet<ActorKey> {
+    return new Set([...this.#batchers.values()].map(({ batcher }) => batcher));
+  }
+
   /** @returns whether the offer counts: a batcher that lost the lease may still send offers */
   note({ thread, term }: CandidateOffered, batcher: ActorKey): boolean {
     const known = this.#batchers.get(thread);

@@ -27,3 +27,52 @@ test("it is asked for in time, and again when no answer comes", () => {
   leadershipCheck.ask(at(26));
   expect(asked).toHaveLength(3);
 });
+
+/** Looks every 5 ms, as long as a question is open. */
+function lookUntil(leadershipCheck: LeadershipCheck, from: number, to: number): void {
+  for (let ms = from; ms <= to; ms += 5) leadershipCheck.look(at(ms));
+}
+
+test("a server that answers nothing for 20 ms ends no lead, and an answer brings back the rule", () => {
+  const asked: Instant[] = [];
+  const leadershipCheck = new LeadershipCheck((now) => asked.push(now));
+  leadershipCheck.begin(START);
+  leadershipCheck.refresh(at(13));
+  lookUntil(leadershipCheck, 18, 28);
+  expect([leadershipCheck.holds(at(25)), leadershipCheck.holds(at(28))]).toEqual([true, false]);
+  lookUntil(leadershipCheck, 33, 5_028);
+  expect([leadershipCheck.holds(at(5_030)), leadershipCheck.isSilent(at(5_030))]).toEqual([true, true]);
+  expect(asked.length).toBeLessThan(5_000 / 25 + 5); // each waits for an answer
+  // The first answers are to old questions: all that came since must be read, too.
+  leadershipCheck.answered(at(13), at(5_030));
+  expect([leadershipCheck.holds(at(5_030)), leadershipCheck.isAsking]).toEqual([false, true]);
+  lookUntil(leadershipCheck, 5_033, 5_043);
+  leadershipCheck.answered(asked.at(-1)!, at(5_044));
+  expect([leadershipCheck.holds(at(5_044)), leadershipCheck.isAsking]).toEqual([true, false]);
+});
+
+test("a leader that was stopped takes no silence for granted, before or after it was silent", () => {
+  for (const silentMs of [0, 1_000]) {
+    const leadershipCheck = new LeadershipCheck(() => undefined);
+    leadershipCheck.begin(START);
+    leadershipCheck.ask(START);
+    lookUntil(leadershipCheck, 5, silentMs);
+    const wakesMs = silentMs + 10_000;
+    expect(leadershipCheck.holds(at(wakesMs))).toBe(false);
+    leadershipCheck.look(at(wakesMs));
+    expect(leadershipCheck.holds(at(wakesMs))).toBe(false);
+    lookUntil(leadershipCheck, wakesMs + 5, wakesMs + 15);
+    expect(leadershipCheck.holds(at(wakesMs + 15))).toBe(false);
+    lookUntil(leadershipCheck, wakesMs + 20, wakesMs + 20);
+    expect(leadershipCheck.holds(at(wakesMs + 20))).toBe(true);
+  }
+});
+
+test("the answer to a grant, which may come without the server, ends no silence", () => {
+  const leadershipCheck = new LeadershipCheck(() => undefined);
+  leadershipCheck.begin(START);
+  leadershipCheck.ask(START);
+  lookUntil(leadershipCheck, 5, 50);
+  leadershipCheck.cameBack(at(45));
+  expect(leadershipCheck.isSilent(at(50))).toBe(true);
+});

@@ -2,19 +2,27 @@
  * RANKER-3 of the ranker: proof that all messages sent to it some time ago have arrived. Its messages to itself, and
  * the answers to its grants, come back in the order of everything else. So a leader that was stopped and wakes sees a
  * successor's announcement before it grants (docs/architecture.md, 8).
+ *
+ * A server that is silent brings nobody's announcement, and its silence alone ends no lead. It counts only while this
+ * process is awake: what came for a process that was stopped is read before the silence is believed.
  */
 import { ALWAYS, type Instant, before, later, micros, millis } from "@tutti/units";
 
-/** Age above which a proof no longer counts. */
+/** Age above which a proof no longer counts, and longest time between two looks of a process that is awake. */
 const PROOF_AGE = millis(25);
 /** Delay before a question to ourselves that has not come back is sent again. */
 export const PROVE_AGAIN = millis(5);
+/** Time awake without the answer to a question after which the server is silent. */
+const SILENT_AFTER = millis(20);
 
 export class LeadershipCheck {
   readonly #ask: (now: Instant) => void;
   /** When the newest message that came back was sent. */
   #provenAt: Instant = ALWAYS;
   #askedAt: Instant = ALWAYS;
+  /** Since when we are awake and have no answer; undefined: no question is open. */
+  #unansweredSince: Instant | undefined;
+  #lookedAt: Instant = ALWAYS;
 
   /** @param ask - sends a question to ourselves; `cameBack` must be called with its answer */
   constructor(ask: (now: Instant) => void) {
@@ -24,12 +32,37 @@ export class LeadershipCheck {
   /** Begins a lead: the lease was taken just now. */
   begin(now: Instant): void {
     this.#provenAt = now;
+    this.#unansweredSince = undefined;
   }
   cameBack(sentAt: Instant): void {
     this.#provenAt = later(this.#provenAt, sentAt);
   }
+  /** A question has come back. A server that answers is not silent: newer questions have their time from now on. */
+  answered(sentAt: Instant, now: Instant): void {
+    this.cameBack(sentAt);
+    if (this.#unansweredSince !== undefined) this.#unansweredSince = sentAt < this.#askedAt ? now : undefined;
+  }
   holds(now: Instant): boolean {
-    return this.#provenAt >= before(now, PROOF_AGE);
+    return this.#provenAt >= before(now, PROOF_AGE) || this.isSilent(now);
+  }
+  /** Whether a question is open, so that `look` must be called every PROVE_AGAIN. */
+  get isAsking(): boolean {
+    return this.#unansweredSince !== undefined;
+  }
+  /** Whether the server answers nothing, and would have. */
+  isSilent(now: Instant): boolean {
+    return (
+      this.#unansweredSince !== undefined &&
+      this.#unansweredSince <= before(now, SILENT_AFTER) &&
+      this.#lookedAt >= before(now, PROOF_AGE)
+    );
+  }
+  /** Asks again. After a gap between two looks this process may have been stopped, and the silence starts anew. */
+  look(now: Instant): void {
+    if (this.#unansweredSince === undefined) return;
+    if (this.#lookedAt < before(now, PROOF_AGE)) this.#unansweredSince = now;
+    this.#lookedAt = now;
+    if (!this.isSilent(now) || this.#askedAt < before(now, PROOF_AGE)) this.ask(now);
   }
   /** Asks again once half of the proof's time is over, so that the answer is here when it is needed. */
   refresh(now: Instant): void {
@@ -38,6 +71,7 @@ export class LeadershipCheck {
   ask(now: Instant): void {
     if (this.#askedAt > before(now, PROVE_AGAIN)) return;
     this.#askedAt = now;
+    if (this.#unansweredSince === undefined) this.#unansweredSince = this.#lookedAt = now;
     this.#ask(now);
   }
 }

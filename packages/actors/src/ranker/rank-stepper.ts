@@ -54,6 +54,9 @@ export class RankStepper {
   readonly #leadershipCheck: LeadershipCheck;
   readonly #roundTrip: DelayEstimator;
   readonly #alarm: Alarm;
+  /** Looks after a question to ourselves that is open. */
+  readonly #asking: Alarm;
+  #isSilent = false;
   readonly #retuning: Stop;
   #rank: RankThread | undefined;
   #armedFor: Instant = NEVER;
@@ -62,10 +65,12 @@ export class RankStepper {
     const { self, runtime, clock, ctrlFloor, isPlausible, stepDown } = options;
     this.#options = options;
     this.#roundTrip = new DelayEstimator({ floor: ctrlFloor, quantile: 0.99, window: seconds(10), capTimes: 5 });
-    this.#leadershipCheck = new LeadershipCheck((now) =>
-      runtime.send(self, LeaderAsked, { epoch: this.epoch, sentAt: now }),
-    );
+    this.#leadershipCheck = new LeadershipCheck((now) => {
+      runtime.send(self, LeaderAsked, { epoch: this.epoch, sentAt: now });
+      this.#asking.set(after(now, PROVE_AGAIN));
+    });
     this.#alarm = clock.alarm(() => this.#onAlarm());
+    this.#asking = clock.alarm(() => this.#look());
     this.#idle = new IdleTimeBroker({
       ...{ runtime, clock },
       leading: () => (stepDown.isOver ? undefined : this.#rank),
@@ -112,6 +117,7 @@ export class RankStepper {
   /** Leads from now on, with nothing known. */
   begin(epoch: number): void {
     this.rest();
+    this.#isSilent = false;
     this.#leadershipCheck.begin(this.#now());
     this.#rank = createRankThread({ epoch, ctrl: this.#roundTrip.value(this.#now()), gpusMax: GPUS_MAX });
   }
@@ -128,6 +134,7 @@ export class RankStepper {
   /** Grants nothing more; outstanding answers are still heard. */
   hold(): void {
     this.#alarm.clear();
+    this.#asking.clear();
   }
 
   close(): void {
@@ -158,8 +165,28 @@ export class RankStepper {
 
   /** A question to ourselves has come back. */
   cameBack(sentAt: Instant): void {
-    this.#leadershipCheck.cameBack(earlier(sentAt, this.#now()));
+    const now = this.#now();
+    this.#leadershipCheck.answered(earlier(sentAt, now), now);
+    this.#isSilent = false;
+    if (!this.#leadershipCheck.isAsking) this.#asking.clear();
     this.#onAlarm();
+  }
+
+  /** RANKER-5. */
+  #look(): void {
+    if (this.#rank === undefined) return;
+    const now = this.#now();
+    this.#leadershipCheck.look(now);
+    const isSilent = this.#leadershipCheck.isSilent(now);
+    if (isSilent && !this.#isSilent) this.#keepNear();
+    this.#isSilent = isSilent;
+    if (this.#leadershipCheck.isAsking) this.#asking.set(after(now, PROVE_AGAIN));
+  }
+  /** Heartbeats bring the others back. */
+  #keepNear(): void {
+    const { runtime } = this.#options;
+    for (const executor of this.gpus.executors()) if (!runtime.isNear(executor)) this.gpus.lost(executor);
+    for (const batcher of this.#owners.batchers()) if (!runtime.isNear(batcher)) this.batcherLeft(batcher);
   }
 
   modelStalled(number: number): void {

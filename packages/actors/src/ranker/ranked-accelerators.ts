@@ -27,6 +27,9 @@ export class RankedAccelerators {
   get size(): number {
     return this.#executors.size;
   }
+  executors(): ReadonlySet<ActorKey> {
+    return new Set(this.#executors.values());
+  }
   isDrivenBy(gpu: GpuId, executor: ActorKey): boolean {
     return this.#executors.get(gpu) === executor;
   }

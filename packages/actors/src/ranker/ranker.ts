@@ -9,8 +9,11 @@
  *             collected from the moment at which it asks for the lease (standby-state.ts).
  *   RANKER-3. It grants only while something that it sent recently has come back (leadership-check.ts): it has then
  *             seen everything that was sent to it before, also a successor's announcement. A leader that was stopped
- *             and wakes finds out first (docs/architecture.md, 8).
+ *             and wakes finds out first (docs/architecture.md, 8). A server that answers nothing while the ranker is
+ *             awake does not end its lead.
  *   RANKER-4. It counts only its own sub-cluster: accelerators that name it, and models that are placed in it.
+ *   RANKER-5. While the server answers nothing it grants only what needs no server: accelerators and batchers that are
+ *             near. Of these it hears whether they follow another leader (T5).
  */
 import type { Subscription } from "@tutti/ports/bus";
 import {

@@ -1,0 +1,81 @@
+import { VirtualClock } from "@tutti/ports/clock";
+import { GpuGranted, type GpuState, LeaderAsked } from "@tutti/protocol";
+import type { Candidate } from "@tutti/scheduling";
+import { actorKey, after, gpuId, micros, millis, threadId } from "@tutti/units";
+import { expect, test } from "vitest";
+import type { ActorRuntime } from "../runtime/actor-runtime.ts";
+import { RankStepper } from "./rank-stepper.ts";
+
+const SELF = actorKey(1);
+const [NEAR_BATCHER, FAR_BATCHER, NEAR_EXECUTOR, FAR_EXECUTOR] = [11, 12, 21, 22].map((key) => actorKey(key));
+
+/** A leader with an accelerator and a batcher on its own host, and on another. */
+function scene() {
+  const clock = new VirtualClock();
+  const questions: LeaderAsked[] = [];
+  const granted: { readonly to: number; readonly gpu: number }[] = [];
+  const runtime = {
+    isNear: (peer: number) => peer === NEAR_BATCHER || peer === NEAR_EXECUTOR,
+    send: (to: number, type: unknown, value: unknown) => {
+      if (type === LeaderAsked) questions.push(value as LeaderAsked);
+      if (type === GpuGranted) granted.push({ to, gpu: (value as GpuGranted).gpu });
+    },
+    onPacked: () => undefined,
+    broadcast: () => undefined,
+  } as unknown as ActorRuntime;
+  const stepper = new RankStepper({
+    ...{ self: SELF, runtime, clock, ctrlFloor: micros(100), isPlausible: () => true },
+    stepDown: { isOver: false, leaveIfUnowed: () => undefined },
+  });
+  stepper.begin(1);
+  const stateOf = (gpu: number): GpuState => {
+    const told = { freeAt: clock.now(), epoch: 1, grantSeq: 0, subCluster: "main", serving: true, type: "t" };
+    return { gpu: gpuId(gpu), ...told };
+  };
+  const report = (): void => {
+    stepper.gpus.reported(FAR_EXECUTOR!, stateOf(0));
+    stepper.gpus.reported(NEAR_EXECUTOR!, stateOf(1));
+  };
+  let offers = 0;
+  const offer = (batcher: number, thread: number, inMs: number): void => {
+    const execAt = after(clock.now(), millis(inMs));
+    const times = { execAt, latest: after(execAt, millis(5)), delay: micros(100) };
+    const candidate: Candidate = {
+      ...{ thread: threadId(thread, 0), batchSize: 1, term: 1, offerSeq: ++offers, unfit: [] },
+      ...times,
+    };
+    stepper.offered(candidate, actorKey(batcher));
+  };
+  report();
+  return { clock, questions, granted, stepper, report, offer };
+}
+
+test("while the server answers nothing, only near accelerators are granted, to near batchers", () => {
+  const { clock, questions, granted, stepper, report, offer } = scene();
+  clock.advanceBy(millis(30));
+  offer(FAR_BATCHER!, 1, 200);
+  offer(NEAR_BATCHER!, 2, 200);
+  clock.advanceBy(millis(150));
+  expect(stepper.gpus.size).toBe(1);
+  clock.advanceBy(millis(100));
+  expect(granted).toEqual([{ to: NEAR_BATCHER, gpu: 1 }]);
+  // The server is back: heartbeats tell of all accelerators again.
+  expect(questions.length).toBeGreaterThan(5);
+  stepper.cameBack(clock.now());
+  report();
+  expect(stepper.gpus.size).toBe(2);
+  offer(FAR_BATCHER!, 1, 3);
+  clock.advanceBy(millis(4));
+  expect(granted.slice(1)).toEqual([{ to: FAR_BATCHER, gpu: 0 }]);
+});
+
+test("a leader grants nothing before it knows that the server is silent, and all of its host from then on", () => {
+  const { clock, granted, offer } = scene();
+  clock.advanceBy(millis(30));
+  offer(NEAR_BATCHER!, 2, 1);
+  clock.advanceBy(millis(15));
+  expect(granted).toEqual([]);
+  offer(NEAR_BATCHER!, 2, 1);
+  clock.advanceBy(millis(10));
+  expect(granted).toEqual([{ to: NEAR_BATCHER, gpu: 1 }]);
+});
