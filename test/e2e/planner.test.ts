@@ -67,12 +67,13 @@ const scaled = (change: "start" | "drain", after: number): Promise<UpEvent> =>
 test("executors follow a load that steps up and down within two epochs, and nothing is lost", async () => {
   const low = load(3);
   await low.until("ok", 0, 20_000, 12);
-  // They are worth 0.6 accelerators, and the planner leaves room for swings: one or two.
-  expect(executors()).toBeLessThanOrEqual(2);
-  const upAt = performance.now();
+  // They are worth 0.6 accelerators, and the planner leaves room for swings: one or two. On a busy machine the first
+  // requests may be late, and more are started for those.
+  while (executors() > 2) await scaled("drain", up.events.length);
+  const [upAt, risesAfter] = [performance.now(), up.events.length];
   const high = load(9);
   // 12 requests a second are worth 2.4 accelerators. The start time of a process depends on the machine.
-  await scaling("start", ({ wanted }) => Number(wanted) >= 3);
+  await scaling("start", ({ wanted }) => Number(wanted) >= 3, risesAfter);
   expect(performance.now() - upAt).toBeLessThan(2 * EPOCH_MS);
   while (executors() < 3) await scaled("start", up.events.length);
   // The queues are worked off, and no request is refused for them any more.
@@ -117,19 +118,28 @@ test("the plan is seen by its command and its advice over HTTP", async () => {
 });
 
 test("killing the planner loses no request, and its successor goes on with the plan that stands", async () => {
-  const epochOf = async (): Promise<unknown> =>
-    (JSON.parse((await up.command("plan", "--live", "--json")).stdout) as { epoch: unknown }).epoch;
+  interface Plan {
+    readonly epoch: number;
+    readonly current: { readonly accelerators: readonly unknown[] };
+  }
+  /** Waits for a plan of exactly the executors that run: one starts or drains some time before it is planned. */
+  const epochOfAll = async (): Promise<number> => {
+    for (;;) {
+      const plan = JSON.parse((await up.command("plan", "--live", "--json")).stdout) as Plan;
+      if (plan.current.accelerators.length === executors()) return plan.epoch;
+    }
+  };
   const steady = load(3);
   await steady.until("ok", 0, 20_000, 3);
-  const before = Number(await epochOf());
-  const killedAt = performance.now();
+  const before = await epochOfAll();
   const after = up.events.length;
+  const killedAt = performance.now();
   process.kill(up.pidOf("planner"), "SIGKILL");
   await up.next("child-ready", ({ name }) => name === "planner", after);
   await steady.until("ok", killedAt, 20_000, 15);
   expect((await steady.stop()).filter(({ status }) => status !== "ok")).toEqual([]);
   // The number of executors may follow the load meanwhile, which is a new plan on top of the old one.
-  const hasScaled = up.events.slice(after).some(({ event }) => event === "scaling" || event === "scaled");
-  const epoch = Number(await epochOf());
+  const epoch = await epochOfAll();
+  const hasScaled = up.events.slice(after).some(({ event }) => event === "scaled");
   expect(hasScaled ? epoch > before : epoch === before, `epoch ${before}, then ${epoch}`).toBe(true);
 });
