@@ -92,7 +92,7 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   const labels = { model: "twice", version: "1" };
   expect(valueOf(samples, "nv_inference_request_success", labels)).toBe(5 * rises);
   expect(valueOf(samples, "nv_inference_exec_count", labels)).toBe(2 * rises);
-  expect(valueOf(samples, "nv_inference_count", labels)).toBe(4 * rises);
+  expect(valueOf(samples, "nv_inference_count", labels)).toBe(5 * rises);
   expect(valueOf(samples, "nv_inference_compute_input_duration_us", labels)).toBe(20 * rises);
   expect(valueOf(samples, "nv_inference_compute_infer_duration_us", labels)).toBe(600 * rises);
   expect(valueOf(samples, "nv_inference_compute_output_duration_us", labels)).toBe(2 * rises);

@@ -46,7 +46,7 @@ export function tritonMetrics(view: ClusterView): Declaration[] {
   });
   return [
     counter("nv_inference_request_success", "Successful requests", (totals) => totals?.ok ?? 0),
-    counter("nv_inference_count", "Requests that ran, without those for warm-up", (totals) => totals?.items ?? 0),
+    counter("nv_inference_count", "Requests that ran and were answered", (totals) => totals?.ok ?? 0),
     counter(
       "nv_inference_exec_count",
       "Batches that ran, without those of warm-up requests alone",

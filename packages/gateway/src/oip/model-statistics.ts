@@ -13,8 +13,12 @@ export interface ModelStatistics {
   readonly version: string;
   /** Milliseconds since 1970; 0: never. */
   readonly last_inference: number;
-  /** Requests that ran, and the batches that they ran in, without the system's own for warm-up. */
+  /**
+   * Requests that ran and were answered, from the same reports as `success`: those of batchers come up to a second
+   * apart from them.
+   */
   readonly inference_count: number;
+  /** Batches that ran, without the system's own for warm-up. */
   readonly execution_count: number;
   readonly inference_stats: Readonly<
     Record<
@@ -44,7 +48,7 @@ export function modelStatistics(
     name: publicNameOf(name),
     version,
     last_inference: own?.lastAtMs ?? 0,
-    inference_count: totals?.items ?? 0,
+    inference_count: totals?.ok ?? 0,
     execution_count: totals?.batches ?? 0,
     inference_stats: {
       success: { count: totals?.ok ?? 0, ns: ns(totals?.latencyUs ?? 0) },
