@@ -1,4 +1,4 @@
-import { StatsReported } from "@tutti/protocol";
+import type { StatsReported } from "@tutti/protocol";
 import { actorKey, instant, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { ClusterFigures } from "../metrics/cluster-figures.ts";
