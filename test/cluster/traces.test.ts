@@ -94,6 +94,9 @@ test("of requests that head sampling leaves out, a late one is recorded with all
   const [batch] = traces.spansNamed("batch echo");
   expect(batch?.isRecorded).toBe(true);
   expect(batch?.options.links?.map(idOf)).toEqual([idOf(request!.context)]);
+  const run = partsOf(traces, request!).find(({ name }) => name === "run, too late");
+  expect(run?.options.links?.map(idOf)).toEqual([idOf(batch!.context)]);
+  expect(run?.isRecorded).toBe(true);
 });
 
 test("a request whose executor dies in mid-run says so, and has its second run in its trace", () => {

@@ -66,8 +66,8 @@ export function endBatchSpan(tracer: Tracer, span: Span, run: Run, ran: BatchRan
 }
 
 /**
- * The window in which the scheduler planned the batch to start (docs/algorithms.md, A3), in microseconds from its grant,
- * with which the span begins: moments since the epoch would be sixteen digits that nobody can read.
+ * The window in which the scheduler planned the batch to start (docs/algorithms.md, A3), in microseconds from its
+ * grant, with which the span begins: moments since the epoch would be sixteen digits that nobody can read.
  */
 function windowOf(batch: BatchDispatched) {
   return {
