@@ -1,4 +1,7 @@
-/** Triton's model repository over the cluster's: models come with the request that loads them, or are there already. */
+/**
+ * Triton's model repository over the cluster's: models come with the request that loads them, or are there already. It
+ * keeps what it unloads.
+ */
 import { ModelRegistry, RouteRegistry, absentModelError } from "@tutti/client/registries";
 import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
 import { type ModelSpec, NAME_RULE, TuttiError, isName } from "@tutti/protocol";
@@ -36,14 +39,15 @@ export class Repository {
     throw new TuttiError("TUTTI_NOT_READY", `"${name}" is ${status.state}: ${status.reason}`, { retryable: false });
   }
 
-  /** @throws {TuttiError} NOT_FOUND */
+  /** A model that is unloaded already stays so. @throws {TuttiError} NOT_FOUND */
   async unload(name: string): Promise<void> {
     checkName(name);
-    if (!(await this.#routes.unload(name))) throw await absentModelError(this.#registry, name);
+    if (!(await this.#routes.unload(name, { keep: true }))) throw await absentModelError(this.#registry, name);
   }
 
-  /** Finds a model to load again, and clears the faults recorded for it. */
+  /** Finds a model to load again, unloaded or not, and clears the faults recorded for it. */
   async #known(name: string): Promise<ModelSpec> {
+    await this.#registry.restore(name);
     const spec = await this.#registry.get(name);
     if (spec === undefined)
       throw new TuttiError(
