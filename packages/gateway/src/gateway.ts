@@ -281,7 +281,7 @@ class Gateway {
       memory: this.#memory,
       longBodies: this.#longBodies,
       media,
-      repository: new Repository(repositoryStore ?? store),
+      repository: new Repository(repositoryStore ?? store, this.#runtime.log),
       access: this.#access,
       token: this.#config.adminToken,
     });

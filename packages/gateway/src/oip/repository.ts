@@ -3,9 +3,10 @@
  * keeps what it unloads.
  */
 import { ModelRegistry, RouteRegistry, absentModelError } from "@tutti/client/registries";
-import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
+import { describeModel, draftModel, parseModelConfig, passedOverKeys } from "@tutti/onnx-tools";
 import { type ModelSpec, NAME_RULE, TuttiError, isName } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 
 /** Time limit for a load: profiling takes seconds on a busy machine, and Triton's clients wait too. */
 const SERVED_MS = 120_000;
@@ -22,8 +23,10 @@ export interface RepositoryCall {
 export class Repository {
   readonly #registry: ModelRegistry;
   readonly #routes: RouteRegistry;
+  readonly #log: Logger;
 
-  constructor(store: Store) {
+  constructor(store: Store, log: Logger) {
+    this.#log = log;
     this.#registry = new ModelRegistry(store);
     this.#routes = new RouteRegistry(store);
   }
@@ -60,6 +63,9 @@ export class Repository {
 
   #publish(name: string, file: Uint8Array, config: unknown): Promise<ModelSpec> {
     const given = parseModelConfig(config, "config");
+    const passedOver = passedOverKeys(config);
+    if (passedOver.length > 0)
+      this.#log.info({ name, passedOver: passedOver.join() }, "keys of Triton's that change nothing here");
     const description = describeModel(file);
     const {
       sha256: _,
