@@ -1,5 +1,6 @@
 /** Pipelines as targets, on whole clusters in virtual time. */
 import type { PipelineSpec } from "@tutti/pipelines";
+import { RecordingTelemetry } from "@tutti/ports/telemetry";
 import { type StepInput, type Tensors, inlineSteps } from "@tutti/ports/steps";
 import { type Instant, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
@@ -72,6 +73,25 @@ test("a pipeline is asked like a model: fan-out of none, one and three, one answ
   expect(statuses(asked)).toEqual(["ok", "ok", "ok"]);
   expect(figures(asked)).toEqual([7, 17, 37]);
   for (const one of asked) expect(one.outcomes[0]!.at).toBeLessThanOrEqual(one.deadline);
+});
+
+test("a pipeline's trace has no gap between its stages: each function has a span", () => {
+  const traces = new RecordingTelemetry();
+  const { cluster } = serving({ telemetry: () => traces });
+  cluster.ask("duo", { sloMs: 200, value: 21 });
+  cluster.run(millis(400));
+  const [whole] = traces.spansNamed("infer duo");
+  const parts = traces.spans.filter(({ options }) => options.parent?.spanId === whole!.context.spanId);
+  parts.sort((a, b) => a.options.at - b.options.at || a.endedAt! - b.endedAt!);
+  const names = ["prepare find", "stage find", "prepare read", "stage read", "finish"];
+  expect(parts.map(({ name }) => name).sort()).toEqual(names.toSorted());
+  let at = whole!.options.at;
+  for (const name of names) {
+    const part = parts.find((one) => one.name === name)!;
+    expect([name, part.options.at - at]).toEqual([name, 0]);
+    at = part.endedAt!;
+  }
+  expect(whole!.endedAt).toBe(at);
 });
 
 test("branches run side by side, and the answer waits for both", () => {

@@ -36,6 +36,11 @@ test("the parts of a request's span fill it without a gap, from arrival to answe
   const [batch] = traces.spansNamed("batch echo");
   expect(batch?.attributes).toMatchObject({ "tutti.batch_size": 3, "tutti.model": "echo" });
   expect(batch?.options.links?.map(idOf).sort()).toEqual(requests.map(({ context }) => idOf(context)).sort());
+  // Moments are told from the grant on, as lengths that a reader can compare with the spans.
+  const { "tutti.window.latest_us": latest, "tutti.deadline_us": deadline } = batch!.attributes;
+  expect(Number(latest)).toBeGreaterThanOrEqual(0);
+  expect(Number(deadline)).toBeLessThanOrEqual(millis(50));
+  expect(Number(deadline) - Number(latest)).toBe(batch!.attributes["tutti.expected_run_us"]);
   expect(partsOf(traces, batch!).map(({ name }) => name)).toEqual(["grant", "pull", "run", "push"]);
   expect(idOf(batch!.context).split("/")[0]).not.toBe(requests[0]!.context.traceId);
 
@@ -89,6 +94,9 @@ test("of requests that head sampling leaves out, a late one is recorded with all
   const [batch] = traces.spansNamed("batch echo");
   expect(batch?.isRecorded).toBe(true);
   expect(batch?.options.links?.map(idOf)).toEqual([idOf(request!.context)]);
+  const run = partsOf(traces, request!).find(({ name }) => name === "run, too late");
+  expect(run?.options.links?.map(idOf)).toEqual([idOf(batch!.context)]);
+  expect(run?.isRecorded).toBe(true);
 });
 
 test("a request whose executor dies in mid-run says so, and has its second run in its trace", () => {

@@ -128,6 +128,28 @@ test("bytes that are no handshake, or no messages, end their connection and noth
   await closeAll();
 });
 
+test("before the handshake is over a long message is refused by its announced length", async () => {
+  const [a, b] = [await startProcess(), await startProcess()];
+  const socket = connect(b.path).on("error", () => undefined);
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  const announcing = Buffer.alloc(4);
+  announcing.writeUInt32LE(5_000);
+  const startedAt = performance.now();
+  socket.write(announcing);
+  await closed;
+  expect(performance.now() - startedAt).toBeLessThan(1_500); // a handshake may take 2 s
+  expect(await offer(a, b)).toBe(true);
+  const heard: number[] = [];
+  b.host.actor().subscribe("open.x", ({ payload }) => heard.push(payload.byteLength), { exclusive: true });
+  await until(() => areUp(a.links) && areUp(b.links));
+  const from = a.host.actor();
+  await until(() => from.isNear!("open.x"));
+  from.publish("open.x", new Uint8Array(1_000_000));
+  await until(() => heard.length === 1);
+  expect(heard).toEqual([1_000_000]);
+  await closeAll();
+});
+
 test("a link that breaks leaves its messages to the server, and its other end too", async () => {
   const [a, b] = [await startProcess(), await startProcess()];
   expect(await offer(a, b)).toBe(true);

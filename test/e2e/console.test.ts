@@ -249,7 +249,7 @@ test("an actor is restarted from the page, after a question, by who has the toke
 });
 
 test("a request's trace is drawn from its spans, by its publisher's own id, and leads to its batch", async (context) => {
-  if (jaeger === undefined) context.skip("no Jaeger is here; `npm run jaeger` brings one, in up to ten minutes");
+  if (jaeger === undefined) context.skip("no Jaeger is here; `npm run jaeger` brings one, in one to three minutes");
   const id = "4bf92f3577b34da6a3ce929d0e0e4736";
   await ask("resnet50", { traceparent: `00-${id}-00f067aa0ba902b7-01` });
   const { page, complaints } = await openPage(browser!, DESKTOP);

@@ -140,7 +140,14 @@ test("an SLO that can't be met is refused at once, with what would be feasible",
 test("a model is loaded over HTTP by who has the token, asked, and unloaded", async () => {
   const authorization = `Bearer ${TOKEN}`;
   const file = Buffer.from(generateAddOne()).toString("base64");
-  const load = { parameters: { "file:1/model.onnx": file, config: JSON.stringify({ slo: "10s" }) } };
+  // The answer to /config is a configuration, with keys of Triton's repositories too.
+  const { name: _, ...told } = (await (await fetch(`${cluster.http}/v2/models/add-one/config`)).json()) as Body;
+  const config = JSON.stringify({
+    ...told,
+    dynamic_batching: { max_queue_delay_microseconds: 100 },
+    instance_group: [],
+  });
+  const load = { parameters: { "file:1/model.onnx": file, config } };
   expect((await post("/v2/repository/models/other/load", load)).status).toBe(401);
   const loaded = await post("/v2/repository/models/other/load", load, { authorization });
   expect(loaded.status, JSON.stringify(loaded.body)).toBe(200);

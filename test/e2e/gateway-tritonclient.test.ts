@@ -86,6 +86,8 @@ function checkCommon(said: Said): void {
   expect(said["async"]).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
   expect(said["index"]).toContainEqual(expect.objectContaining({ name: "add-one", version: "1", state: "READY" }));
   expect(said["index"]).toContainEqual(expect.objectContaining({ name: "pair", state: "READY" }));
+  expect(said["unloaded"]).toEqual([[["UNAVAILABLE", "unloaded"]], false]);
+  expect([said["loaded_again"], said["answers_again"]]).toEqual([[["READY", ""]], null]);
   const [ofModel] = (said["statistics"] as Statistics).model_stats;
   expect(ofModel).toMatchObject({ name: "add-one", inference_count: ofModel!.inference_stats.success.count });
   expect(Number(ofModel!.inference_count)).toBeGreaterThan(0);

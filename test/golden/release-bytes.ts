@@ -152,7 +152,7 @@ const RESULTS = {
 
 const DATA: Codec = {
   samples: [
-    ...[encodeHello(5, 6), encodeWelcome(6), encodePull(PULL, 7), encodeReply(undefined, 8)[0]!],
+    ...[encodeHello(5, 6, TOKEN), encodeWelcome(6, TOKEN), encodePull(PULL, 7), encodeReply(undefined, 8)[0]!],
     ...encodeReply([{ seq: 1, row: new Uint8Array(8).fill(1), traceparent: TRACE }], 8),
     ...encodeResults(RESULTS),
   ].map((frame) => decodedFrame(joinFrame(frame))),
@@ -167,9 +167,9 @@ function decodedFrame(bytes: Uint8Array): DecodedFrame {
 function encodedFrame(frame: DecodedFrame) {
   switch (frame.kind) {
     case "hello":
-      return encodeHello(frame.executor, frame.ingress);
+      return encodeHello(frame.executor, frame.ingress, frame.proof);
     case "welcome":
-      return encodeWelcome(frame.ingress);
+      return encodeWelcome(frame.ingress, frame.proof);
     case "pull":
       return encodePull(frame.pull, frame.correlation);
     case "reply":

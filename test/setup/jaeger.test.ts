@@ -3,7 +3,15 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { VERSION, bringJaeger, containerScript, expectedSum, findJaeger } from "../../infra/jaeger/jaeger.mjs";
+import {
+  STORAGES,
+  VERSION,
+  bringJaeger,
+  containerScript,
+  expectedSum,
+  findJaeger,
+  memoryOnly,
+} from "../../infra/jaeger/jaeger.mjs";
 import { machine } from "./machine.ts";
 
 let state = "";
@@ -30,7 +38,7 @@ test("one on the path is found, and none is no error", () => {
 
 test("go builds it as the main module, since it has replacements; it is kept, found again, and known to have no page", async () => {
   const module = join(state, "module");
-  place(join(module, "cmd/all-in-one/main.go"));
+  for (const file of ["cmd/all-in-one/main.go", STORAGES]) place(join(module, file));
   const programs = {
     "/usr/bin/go": (args: string[]) => (args[0] === "env" ? "go1.26.8" : JSON.stringify({ Dir: module })),
     nice: () => (place(join(state, "jaeger-source/jaeger-all-in-one")), ""),
@@ -44,6 +52,21 @@ test("go builds it as the main module, since it has replacements; it is kept, fo
   expect(findJaeger(host, state)).toEqual({ path: kept(), source: "cache, go", hasPage: false });
   const named = { ...host, env: { ...host.env, TUTTI_JAEGER: kept() } };
   expect(findJaeger(named, state)).toEqual({ path: kept(), source: "TUTTI_JAEGER", hasPage: false });
+});
+
+test("storages other than the memory are left out of a build: their imports and their cases", () => {
+  const [head, tail] = [
+    "import (\n",
+    '\t"github.com/jaegertracing/jaeger/internal/storage/v1/memory"\n)\nswitch type {\n',
+  ];
+  const memory = "\tcase memoryStorageType:\n\t\treturn memory.NewFactory(), nil\n";
+  const [es, kafka] = ["elasticsearch", "kafka"].map(
+    (name) => `"github.com/jaegertracing/jaeger/internal/storage/v1/${name}"`,
+  );
+  const others =
+    "\tcase elasticsearchStorageType, opensearchStorageType:\n\t\treturn es.NewArchiveFactory(), true\n" +
+    "\tcase kafkaStorageType:\n\t\treturn kafka.NewFactory(), nil\n";
+  expect(memoryOnly(`${head}\tes ${es}\n\t${kafka}\n${tail}${memory}${others}}\n`)).toBe(`${head}${tail}${memory}}\n`);
 });
 
 test("a go that is too old builds none, and every way that failed is named with what to do", async () => {

@@ -1,4 +1,11 @@
-import { BUCKET, type ModelSpec, type ModelStatus, PLACEMENT_KEY, leaseKeys } from "@tutti/protocol";
+import {
+  BUCKET,
+  type ModelSpec,
+  type ModelStatus,
+  PLACEMENT_KEY,
+  UNLOADED_MODELS_MAX,
+  leaseKeys,
+} from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/ports/store";
 import { micros } from "@tutti/units";
 import { toJson, unpack } from "@tutti/wire";
@@ -135,6 +142,55 @@ test("unloading removes a file only when no other model is made of it", async ()
   await registry.remove("b");
   expect(await stored()).toBe("absent");
   expect(await registry.remove("b")).toBe(false);
+});
+
+test("a model that is unloaded to be kept comes back with its file and a new number, until it is forgotten", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const first = await registry.publish(model("a"), { model: BYTES });
+  const second = await registry.publishVersion({ ...model("a"), version: "2" }, { model: BYTES });
+  const stored = (): Promise<unknown> => new Promise((resolve) => store.files.get(first.file!.object, resolve));
+  for (const { name } of [first, second]) expect(await registry.remove(name, true)).toBe(true);
+  expect([await registry.list(), await registry.isUnloaded("a")]).toEqual([[], true]);
+  await registry.restore("a");
+  const back = (await registry.list()).map(({ spec }) => spec);
+  expect(back).toEqual([first, second].map((spec, i) => ({ ...spec, number: back[i]!.number })));
+  expect(back.every(({ number }) => number > second.number)).toBe(true);
+  expect([await registry.isUnloaded("a"), await stored()]).toEqual([false, { bytes: BYTES }]);
+
+  for (const { name } of back) await registry.remove(name, true);
+  expect(await registry.forget("a/2")).toBe(true);
+  await registry.restore("a");
+  expect((await registry.list()).map(({ spec }) => spec.name)).toEqual(["a"]);
+  await registry.remove("a", true);
+  expect([await registry.forget("a"), await stored(), await registry.forget("a")]).toEqual([true, "absent", false]);
+  await registry.restore("a");
+  expect(await listEntries(store, BUCKET.models)).toEqual([]);
+});
+
+test("a model that is published takes the place of the one that was unloaded", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const { file } = await registry.publish(model("a"), { model: BYTES });
+  await registry.remove("a", true);
+  const newer = await registry.publish(model("a"), { model: Uint8Array.of(9) });
+  await registry.restore("a");
+  expect((await registry.list()).map(({ spec }) => spec)).toEqual([newer]);
+  expect(await new Promise((resolve) => store.files.get(file!.object, resolve))).toBe("absent");
+});
+
+test("of more unloaded models than are kept, the first is gone, its file too", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const { file } = await registry.publish(model("first"), { model: BYTES });
+  await registry.remove("first", true);
+  for (let i = 0; i < UNLOADED_MODELS_MAX; i++) {
+    expect(await registry.isUnloaded("first")).toBe(true);
+    await registry.publish(model(`m${i}`), { model: Uint8Array.of(9) });
+    await registry.remove(`m${i}`, true);
+  }
+  expect([await registry.isUnloaded("first"), await registry.isUnloaded("m0")]).toEqual([false, true]);
+  expect(await new Promise((resolve) => store.files.get(file!.object, resolve))).toBe("absent");
 });
 
 test("a model is served when it is ready and a batcher has it", async () => {

@@ -27,6 +27,7 @@ import type { Store } from "@tutti/ports/store";
 import { fromJson, newerForm, pack, readStored, writeStored } from "@tutti/wire";
 import { absentModelError } from "./families.ts";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
+import { UnloadedModels } from "./unloaded-models.ts";
 
 /** A model before the cluster assigns its number; without a `version` it gets the next one. */
 export type DesiredModel = Omit<ModelSpec, "number" | "version" | "file" | "samples"> & { readonly version?: string };
@@ -65,9 +66,11 @@ const GIVEN_UP: ReadonlySet<ModelStatus["state"]> = new Set<ModelStatus["state"]
  */
 export class ModelRegistry {
   readonly #store: Store;
+  readonly #unloaded: UnloadedModels;
 
   constructor(store: Store) {
     this.#store = store;
+    this.#unloaded = new UnloadedModels(store);
   }
 
   /**
@@ -97,7 +100,9 @@ export class ModelRegistry {
         throw invalid(`version ${draft.version} of "${draft.name}" is there already, beside the one of that name`);
       const next = draft.version ?? nextVersion(known, beside);
       const spec = await this.#write({ ...wanted, version: next }, known === undefined ? undefined : entry?.revision);
-      if (spec !== undefined) return spec;
+      if (spec === undefined) continue;
+      await this.forget(spec.name); // what was unloaded before comes back no more
+      return spec;
     }
     throw new TuttiError("TUTTI_UNAVAILABLE", `others keep changing ${draft.name} at the same time; try again`);
   }
@@ -135,21 +140,53 @@ export class ModelRegistry {
     );
   }
 
-  /** @returns false when there is no such model */
-  async remove(name: string): Promise<boolean> {
+  /** Whether a model of this name was unloaded and is kept. */
+  async isUnloaded(name: string): Promise<boolean> {
+    return (await this.#unloaded.list(name)).length > 0;
+  }
+
+  /** Asks the cluster again to serve a model that was unloaded and kept, with all its versions. */
+  async restore(name: string): Promise<void> {
+    for (const { number: _, ...model } of await this.#unloaded.list(name)) {
+      await this.#write(model, undefined); // where somebody has published that name meanwhile, theirs stays
+      await this.#unloaded.forget(model.name);
+    }
+  }
+
+  /** Forgets a version that was unloaded and kept, or a model with all of them. @returns false when there was none */
+  async forget(modelName: string): Promise<boolean> {
+    const { name, version } = splitModelName(modelName);
+    const found = (await this.#unloaded.list(name)).filter((one) => version === undefined || one.version === version);
+    for (const spec of found) await this.#unloaded.forget(spec.name);
+    await this.#deleteFilesOf(found);
+    return found.length > 0;
+  }
+
+  /**
+   * @param keep - whether it may be restored: its files stay
+   * @returns false when there is no such model
+   */
+  async remove(name: string, keep = false): Promise<boolean> {
     const entry = await getEntry(this.#store, BUCKET.models, name);
     const spec = entry === undefined ? undefined : readSpec(entry.value);
     if (entry === undefined) return false;
     checkForm(entry.value);
+    const gone = spec === undefined ? [] : keep ? await this.#unloaded.keep(spec) : [spec];
     await deleteEntry(this.#store, BUCKET.models, name);
     await deleteEntry(this.#store, BUCKET.profiles, name);
     if (spec !== undefined) {
       await this.#release(spec);
       await deleteEntry(this.#store, BUCKET.profiles, runTimesKeys.model(spec.number));
     }
-    const kept = new Set((await this.list()).flatMap((other) => objectsOf(other.spec)));
-    for (const object of objectsOf(spec)) if (!kept.has(object)) await deleteFile(this.#store, object);
+    await this.#deleteFilesOf(gone);
     return spec !== undefined;
+  }
+
+  async #deleteFilesOf(gone: readonly ModelSpec[]): Promise<void> {
+    if (gone.length === 0) return;
+    const others = [...(await this.list()).map(({ spec }) => spec), ...(await this.#unloaded.list())];
+    const kept = new Set(others.flatMap(objectsOf));
+    for (const object of gone.flatMap(objectsOf)) if (!kept.has(object)) await deleteFile(this.#store, object);
   }
 
   /**
@@ -324,8 +361,8 @@ function checkForm(value: Uint8Array): void {
   const newer = newerForm(value, isModelSpec);
   if (newer !== undefined) throw invalid(newer);
 }
-const objectsOf = (spec: ModelSpec | undefined): string[] =>
-  [spec?.file?.object, spec?.samples].filter((object) => object !== undefined);
+const objectsOf = ({ file, samples }: ModelSpec): string[] =>
+  [file?.object, samples].filter((object) => object !== undefined);
 
 const RESERVATION = writeStored(Reservation, { reserved: true });
 

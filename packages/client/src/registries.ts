@@ -2,3 +2,4 @@
 export * from "./families.ts";
 export * from "./model-registry.ts";
 export * from "./route-registry.ts";
+export * from "./unloaded-models.ts";

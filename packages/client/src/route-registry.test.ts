@@ -119,7 +119,10 @@ test("another default takes over what nobody else has, and its predecessor can t
   expect(await refusal(scene.routes.back("mlp"))).toContain('version 1 of "mlp" is not loaded any more');
   expect(await refusal(scene.routes.clear("mlp"))).toContain("without a route nobody would answer");
   expect(await scene.routes.unload("mlp/1")).toBe(false);
+  expect(await scene.routes.unload("mlp", { keep: true })).toBe(true);
+  expect(await scene.routes.unload("mlp", { keep: true })).toBe(true); // it is unloaded already
   expect(await scene.routes.unload("mlp")).toBe(true);
+  expect(await scene.routes.unload("mlp", { keep: true })).toBe(false);
   expect(await scene.models.list()).toEqual([]);
   expect(await scene.routes.get("mlp")).toBeUndefined();
 });

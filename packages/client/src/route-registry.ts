@@ -186,16 +186,17 @@ export class RouteRegistry {
   /**
    * Stops serving `name/version`, or a model with all its versions and its route.
    *
+   * @param keep - whether it may be restored (ModelRegistry); otherwise one that was kept is forgotten
    * @returns false when there is no such model
    * @throws {TuttiError} INVALID_INPUT: requests go to that version
    */
-  async unload(modelName: string): Promise<boolean> {
+  async unload(modelName: string, { keep = false }: { readonly keep?: boolean } = {}): Promise<boolean> {
     const { name, version } = splitModelName(modelName);
     const listed = (await this.#models.list()).filter(({ spec }) => publicNameOf(spec.name) === name);
     const found = listed.filter(({ spec }) => version === undefined || spec.version === version);
-    if (found.length === 0) return false;
+    if (found.length === 0) return keep ? this.#models.isUnloaded(name) : this.#models.forget(modelName);
     if (version !== undefined) await this.#checkUnused(name, found[0]!.spec, listed.length);
-    for (const { spec } of found) await this.#models.remove(spec.name);
+    for (const { spec } of found) await this.#models.remove(spec.name, keep);
     const isRouted = version === undefined && (await this.get(name)) !== undefined;
     if (isRouted) await deleteEntry(this.#store, BUCKET.plan, routeKeys.model(name));
     return true;

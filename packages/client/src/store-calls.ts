@@ -50,15 +50,15 @@ export const putFile = (store: Store, name: string, bytes: Uint8Array): Promise<
 export const deleteFile = (store: Store, name: string): Promise<unknown> =>
   called<string>(`deleting the file ${name}`, (done) => store.files.delete(name, done));
 
-/** Reads all entries of a bucket. */
-export function listEntries(store: Store, bucket: string): Promise<Entry[]> {
+/** Reads all entries of a bucket, or those whose keys begin with `prefix`. */
+export function listEntries(store: Store, bucket: string, prefix = ""): Promise<Entry[]> {
   return new Promise((resolve, reject) => {
     const entries = new Map<string, Entry>();
     const end = (settle: () => void): void => {
       queueMicrotask(() => watch.stop()); // the first call may come before `watch` is assigned
       settle();
     };
-    const watch = store.watch(bucket, "", {
+    const watch = store.watch(bucket, prefix, {
       onEntry: (entry) => entries.set(entry.key, entry),
       onDelete: (key) => entries.delete(key),
       onReady: () => end(() => resolve([...entries.values()])),

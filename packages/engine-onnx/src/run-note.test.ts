@@ -1,5 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -74,10 +83,54 @@ test("the note of a process that still runs is left alone, and one that makes no
 });
 
 test("a disk that takes nothing leaves runs unnoted, and ends nobody", () => {
-  for (const path of ["/dev/full", join(tmpdir(), "nowhere", "x.run")]) {
-    const writer = new NoteWriter({ path, executor: 1, gpu: 0 });
-    writer.begin({ name: "quick", number: 1 }, "run");
-    writer.end();
-    writer.close();
+  const full = join(folder, "full.run");
+  for (const path of [full, join(folder, "nowhere", "x.run")]) {
+    const module = new URL("./run-note.ts", import.meta.url).href;
+    const script = `
+      import { NoteWriter } from ${JSON.stringify(module)};
+      const writer = new NoteWriter({ path: ${JSON.stringify(path)}, executor: 1, gpu: 0 });
+      writer.begin({ name: "quick", number: 1 }, "run");
+      writer.end();
+      writer.close();`;
+    // No file may grow: each write fails, as on a full disk.
+    const { status } = spawnSync("sh", [
+      "-c",
+      `ulimit -f 0; exec "$0" "$@"`,
+      process.execPath,
+      "--input-type=module",
+      "-e",
+      script,
+    ]);
+    expect(status).toBe(0);
   }
+  expect(readFileSync(full, "utf8")).toBe("");
+});
+
+test("what lies at the note's name and is no file stays as it is", () => {
+  const path = notePath(folder, "pipe", 1);
+  spawnSync("mkfifo", [path]);
+  const writer = new NoteWriter({ path, executor: 1, gpu: 0 });
+  writer.begin({ name: "quick", number: 1 }, "run");
+  writer.close();
+  expect(statSync(path).isFIFO()).toBe(true);
+});
+
+test("a link at the note's name is replaced, and neither written through nor read", () => {
+  const target = join(folder, "precious");
+  const note = { executor: 42, gpu: 3, model: "mlp", number: 7, doing: "run", startedAt: 1 };
+  writeFileSync(target, JSON.stringify(note));
+  const path = notePath(folder, "linked", process.pid);
+  symlinkSync(target, path);
+  expect(notesLeft(folder, "linked")).toEqual([]);
+  symlinkSync(target, path);
+  const writer = new NoteWriter({ path, executor: 1, gpu: 0 });
+  writer.begin({ name: "bert", number: 2 }, "run");
+  expect(JSON.parse(readFileSync(target, "utf8"))).toEqual(note);
+  expect(notesLeft(folder, "linked")).toMatchObject([{ note: { model: "bert" } }]);
+  writer.close();
+  // Nobody ever writes to the pipe: opening it as a file would wait for ever.
+  const pipe = notePath(folder, "piped", process.pid);
+  spawnSync("mkfifo", [pipe]);
+  expect(statSync(pipe).isFIFO()).toBe(true);
+  expect(notesLeft(folder, "piped")).toEqual([]);
 });

@@ -6,7 +6,17 @@
  * progress, otherwise blank at its start. Both are single writes into the page cache, which outlives the process (not
  * the host).
  */
-import { closeSync, ftruncateSync, openSync, readFileSync, readdirSync, rmSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  ftruncateSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 
 export interface RunNote {
@@ -39,6 +49,11 @@ const BLANK = Uint8Array.of(0x20);
 const TIME_AT = '{"startedAt":'.length;
 const TIME_END = TIME_AT + String(Date.now()).length;
 const SUFFIX = ".run";
+/**
+ * Others may write to a folder that --state names. What they put at the note's name is not written through, nor read.
+ */
+const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+const OLD_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
  * Writes the note of this process. A write must not be lost with the process, so every write is synchronous. Where
@@ -55,7 +70,8 @@ export class NoteWriter {
   constructor(options: NoteOptions) {
     this.#options = options;
     try {
-      this.#file = openSync(options.path, "w", 0o600);
+      removeOld(options.path);
+      this.#file = openSync(options.path, NEW_FILE, 0o600);
     } catch {
       return;
     }
@@ -100,6 +116,12 @@ export class NoteWriter {
   }
 }
 
+/** Removes the note of a predecessor with the same number, or a link. What is neither stays, and runs go unrecorded. */
+function removeOld(path: string): void {
+  const old = lstatSync(path, { throwIfNoEntry: false });
+  if (old?.isFile() === true || old?.isSymbolicLink() === true) rmSync(path);
+}
+
 /** Path of the note of process `pid` of a slot, in a folder that is there. */
 export function notePath(folder: string, slot: string, pid: number): string {
   return join(folder, `${slot}.${pid}${SUFFIX}`);
@@ -126,7 +148,7 @@ export function notesLeft(folder: string, slot: string): { readonly note: RunNot
 
 function readNote(path: string): RunNote | undefined {
   try {
-    const note = JSON.parse(readFileSync(path, "utf8")) as RunNote;
+    const note = JSON.parse(readFileSync(path, { encoding: "utf8", flag: OLD_FILE })) as RunNote;
     const isWhole = Number.isSafeInteger(note.executor) && Number.isSafeInteger(note.number);
     return isWhole && typeof note.model === "string" && Number.isSafeInteger(note.startedAt) ? note : undefined;
   } catch {

@@ -265,6 +265,7 @@ class Gateway {
       modelOf,
       versionsOf: (name) => this.#versionsOf(name),
       models: () => [...this.#catalog.targets()].sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1)),
+      unloaded: () => this.#catalog.unloaded(),
       missing: () => missingParts(this.#ports.bus.connected, (role) => this.#runtime.registry.ofRole(role)),
       unserved: () => this.#unserved(),
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
@@ -280,7 +281,7 @@ class Gateway {
       memory: this.#memory,
       longBodies: this.#longBodies,
       media,
-      repository: new Repository(repositoryStore ?? store),
+      repository: new Repository(repositoryStore ?? store, this.#runtime.log),
       access: this.#access,
       token: this.#config.adminToken,
     });

@@ -1,6 +1,6 @@
 /** The service behind both protocols: one view of the cluster, one way to infer, one model repository. */
 import type { CatalogModel } from "@tutti/actors";
-import { type PipelineReport, noModelError, publicNameOf } from "@tutti/protocol";
+import { type ModelSpec, type PipelineReport, noModelError, publicNameOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
 import type { Access } from "./auth/access.ts";
 import { type Act, administer, checkAdministrator } from "./auth/administration.ts";
@@ -10,7 +10,7 @@ import { type Inference, type ModelOf, modelNamed } from "./oip/inference.ts";
 import type { LongBodies } from "./oip/long-bodies.ts";
 import {
   type IndexEntry,
-  indexEntry,
+  indexEntries,
   isServed,
   modelConfig,
   modelMetadata,
@@ -29,6 +29,8 @@ export interface InferenceServiceParts {
   /** All served versions of a model, the one under its own name first. */
   readonly versionsOf: (name: string) => readonly string[];
   readonly models: () => readonly CatalogModel[];
+  /** Models that were unloaded and may be loaded again. */
+  readonly unloaded: () => Iterable<ModelSpec>;
   /** Pipelines by name, of which only the ingresses know. */
   readonly pipelines: () => ReadonlyMap<string, PipelineReport>;
   readonly missing: () => string[];
@@ -137,7 +139,8 @@ export class InferenceService {
       const reason = isServing ? "" : "not all models of its stages are served";
       return { name: one.name, version: one.version, state: isServing ? "READY" : "UNAVAILABLE", reason };
     };
-    const all = [...this.#reachable().map(indexEntry), ...[...this.#parts.pipelines().values()].map(ofPipeline)];
+    const models = indexEntries(this.#reachable(), this.#parts.unloaded());
+    const all = [...models, ...[...this.#parts.pipelines().values()].map(ofPipeline)];
     return all.filter(({ state }) => !only || state === "READY");
   }
 

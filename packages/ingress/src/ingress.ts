@@ -27,6 +27,7 @@ import { type CatalogModel, type Actor, Catalog, ActorRuntime } from "@tutti/act
 import { unservedError } from "./admission/admission.ts";
 import { AppNames } from "./admission/app-names.ts";
 import { Answers } from "./requests/answers.ts";
+import { LateRuns } from "./figures/late-runs.ts";
 import { CancellationHandler } from "./requests/cancellation-handler.ts";
 import { ColdStarts } from "./admission/cold-starts.ts";
 import { type ServedData, carrierOf } from "./inputs/batch-carrier.ts";
@@ -71,6 +72,7 @@ class Ingress implements Actor {
   readonly #answers: Answers;
   readonly #figures = new IngressFigures();
   readonly #refusals: RefusalLog;
+  readonly #lateRuns: LateRuns;
   readonly #warmUp: WarmUp;
   readonly #respond: RespondDelay;
   readonly #introducing: Stop;
@@ -106,6 +108,7 @@ class Ingress implements Actor {
     const secret = ports.randomBytes(32);
     this.#runtime = this.#createActorRuntime();
     this.#refusals = new RefusalLog(config.key);
+    this.#lateRuns = new LateRuns(ports.telemetry.tracer);
     this.#arrivalStreams = new ArrivalStreams({
       runtime: this.#runtime,
       pending: this.#pending,
@@ -146,8 +149,7 @@ class Ingress implements Actor {
         this.#runtime.log.error({ pipeline: name }, "a model is called like this pipeline, which hides it: rename one");
       this.#runtime.open();
       this.#questions = answerRefusalQuestions({
-        ...{ key: this.key, bus: ports.bus },
-        runtime: this.#runtime,
+        ...{ key: this.key, bus: ports.bus, runtime: this.#runtime },
         log: this.#refusals,
       });
       this.#requests = ports.bulk.subscribe(INFER_SUBJECT, (delivery) => this.#onRequest(delivery), {
@@ -230,6 +232,7 @@ class Ingress implements Actor {
       cancels: this.#cancels,
       answers: this.#answers,
       ...{ figures: this.#figures, refusals: this.#refusals },
+      lateRuns: this.#lateRuns,
       appNames: this.#appNames,
       timerLate: () => this.#respond.withinLimit(),
       onEnded: () => this.#endIfDrained(),
@@ -273,6 +276,7 @@ class Ingress implements Actor {
       onRefused: (held, batcher) => this.#arrivalStreams.refused(held, batcher),
       onNotRun: (held) => void (this.#removal.givenBack(held) || this.#arrivalStreams.notRun(held)),
       settle: (held, outcome, results) => this.#settlement.settle(held, outcome, results),
+      onStray: (seq, results) => this.#lateRuns.heard(seq, results),
       onResponded: (results) => this.#respond.note(results.finishedAt),
     });
     const onCarried = (seq: number): void => {

@@ -2,6 +2,7 @@
 import { TuttiError } from "@tutti/protocol";
 import { isAxisConfig, isCutConfig } from "./axis-config.ts";
 import type { ModelConfig, ValueConfig } from "./model-config.ts";
+import { withoutTriton } from "./triton-config.ts";
 
 const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
   "name",
@@ -24,12 +25,16 @@ const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
   "presentation",
 ]);
 
-/** Checks a config that was read from a file. @throws {TuttiError} INVALID_INPUT naming the key that is wrong */
-export function parseModelConfig(value: unknown, origin: string): ModelConfig {
+/**
+ * Checks a config that was read from a file, Triton's keys in it too. @throws {TuttiError} INVALID_INPUT naming the key
+ * that is wrong
+ */
+export function parseModelConfig(given: unknown, origin: string): ModelConfig {
   const fail = (text: string): never => {
     throw new TuttiError("TUTTI_INVALID_INPUT", `${origin}: ${text}`, { retryable: false });
   };
-  if (!isRecord(value)) return fail("a mapping of keys is expected");
+  if (!isRecord(given)) return fail("a mapping of keys is expected");
+  const value = withoutTriton(given, fail);
   for (const key of Object.keys(value)) {
     if (!KEYS.has(key)) fail(`unknown key '${key}'; known are ${[...KEYS].join(", ")}`);
   }

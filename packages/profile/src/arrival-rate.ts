@@ -1,5 +1,6 @@
 /**
- * The measured arrival rate λ of a model and how it varies: counts over a 5 s window of 50 ms slots.
+ * The measured arrival rate λ of a model and how it varies: counts over a 5 s window of 50 ms slots. After a pause or a
+ * step the window would know the rate only seconds later, so the last slots count alone where they are surely more.
  * docs/algorithms.md, A6.
  */
 import type { Instant } from "@tutti/units";
@@ -10,6 +11,11 @@ const SLOTS = 100;
 const SPAN_MIN = 250_000;
 /** Fewest slots of a variance. */
 const SLOTS_MIN = 10;
+/**
+ * Slots of which the latest are looked at, and standard deviations by which a count of them may be too high by chance.
+ */
+const RECENT_SLOTS = 5;
+const CHANCE = 3;
 /** Number of differences of which one may be a step of the rate, not noise: 4 of a whole window. */
 const PAIRS_OF_STEPS = 20;
 
@@ -24,6 +30,8 @@ export class ArrivalRate {
    */
   #current = 0;
   #total = 0;
+  /** The rate that the last slots make sure of. */
+  #recent = 0;
   #since = 0;
   #begunAt = Infinity;
   /** The largest squares of differences, for `dispersion`. */
@@ -35,12 +43,12 @@ export class ArrivalRate {
     this.#current++;
   }
 
-  /** Requests per µs, over the last 5 s or since the first arrival; 0 before it. */
+  /** Requests per µs, over the last 5 s or since the first arrival, or of late; 0 before it. */
   perMicro(at: Instant): number {
     if (this.#slot < 0) return 0;
     if (at >= this.#slotEnd) this.#advance(at);
     const windowStart = Math.max((this.#slot - SLOTS + 1) * SLOT, this.#since);
-    return (this.#total + this.#current) / Math.max(at - windowStart, SPAN_MIN);
+    return Math.max(this.#recent, (this.#total + this.#current) / Math.max(at - windowStart, SPAN_MIN));
   }
 
   /**
@@ -51,7 +59,7 @@ export class ArrivalRate {
     if (this.#slot < 0) return 0;
     if (at >= this.#slotEnd) this.#advance(at);
     const windowStart = Math.max((this.#slot - SLOTS + 1) * SLOT, this.#since);
-    return this.#total / Math.max(this.#slot * SLOT - windowStart, SPAN_MIN);
+    return Math.max(this.#recent, this.#total / Math.max(this.#slot * SLOT - windowStart, SPAN_MIN));
   }
 
   /**
@@ -125,6 +133,17 @@ export class ArrivalRate {
     }
     this.#slot = slot;
     this.#slotEnd = (slot + 1) * SLOT;
+    this.#recent = this.#sureOfRecent();
+  }
+
+  /** The highest rate that the last whole slots make sure of, be it the last one, two, or more of them. */
+  #sureOfRecent(): number {
+    let [count, sure] = [0, 0];
+    for (let slots = 1; slots <= RECENT_SLOTS; slots++) {
+      count += this.#counts[(this.#slot - slots + SLOTS) % SLOTS]!;
+      sure = Math.max(sure, (count - CHANCE * Math.sqrt(count)) / (slots * SLOT));
+    }
+    return sure;
   }
 
   #endSlot(): void {

@@ -108,3 +108,37 @@ test.each([1_000, 5_000, 50_000])("a pause in arrivals at %d/s is no burst", (pe
     expect(seen.reduce((sum, one) => sum + one, 0) / seen.length).toBeLessThan(1.75);
   }
 });
+
+test.each([1, 5])(
+  "a tenth of a second after a pause of %d s the rate is known, to three standard deviations",
+  (pause) => {
+    const prng = new Prng(14);
+    const rate = new ArrivalRate();
+    const [stop, start, end] = [3_000_000, 3_000_000 + pause * 1_000_000, 3_150_000 + pause * 1_000_000];
+    for (let at = 0; at < end; at += prng.nextExponential(4_600 / 1e6)) {
+      if (at < stop || at >= start) rate.note(Math.floor(at) as Instant);
+    }
+    for (const known of [rate.perMicro(end as Instant), rate.perMicroOfSlots(end as Instant)]) {
+      expect(known).toBeGreaterThan(0.8 * 0.0046);
+      expect(known).toBeLessThan(1.05 * 0.0046);
+    }
+  },
+);
+
+test("chance does not pass for a higher rate", () => {
+  for (const perSecond of [4, 40, 400, 4_000]) {
+    const prng = new Prng(15);
+    const rate = new ArrivalRate();
+    let [sum, highest, seen] = [0, 0, 0];
+    for (let at = 0, next = 5_000_000; at < 60_000_000; at += prng.nextExponential(perSecond / 1e6)) {
+      for (; next <= at; next += 50_000, seen++) {
+        const known = rate.perMicroOfSlots(next as Instant) * 1e6;
+        sum += known;
+        highest = Math.max(highest, known);
+      }
+      rate.note(Math.floor(at) as Instant);
+    }
+    expect(sum / seen).toBeLessThan(1.05 * perSecond);
+    expect(highest).toBeLessThan(2.2 * perSecond);
+  }
+});

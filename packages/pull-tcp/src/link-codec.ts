@@ -116,6 +116,8 @@ function asLinkMessage(value: unknown): LinkMessage | undefined {
 
 /** Cuts a stream of bytes into the messages in it. */
 export class LinkAssembler {
+  /** A longer message than this is none. */
+  bytesMax = LINK_MESSAGE_BYTES_MAX;
   readonly #onBody: (body: Buffer) => void;
   /** Bytes that wait for the rest of their message. */
   #rest: Buffer = NOTHING;
@@ -144,7 +146,7 @@ export class LinkAssembler {
     this.#rest = NOTHING;
     while (bytes.byteLength - at >= LENGTH_BYTES) {
       const length = bytes.readUInt32LE(at);
-      if (length === 0 || length > LINK_MESSAGE_BYTES_MAX) return false;
+      if (length === 0 || length > this.bytesMax) return false;
       const start = at + LENGTH_BYTES;
       if (bytes.byteLength - start < length) {
         this.#large = Buffer.allocUnsafeSlow(length);

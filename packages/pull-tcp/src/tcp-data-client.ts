@@ -3,9 +3,11 @@ import { connect as connectTls } from "node:tls";
 import type { DataAddress, PullRequest, ResultBatch } from "@tutti/protocol";
 import { type DataPeer, type DirectClient, PendingPulls, type PullOutcome } from "@tutti/ports/pull";
 import type { ActorKey } from "@tutti/units";
-import { DATA_FRAME_BYTES_MAX, decodeFrame, encodeHello, encodePull, encodeResults, isFrameFault } from "@tutti/wire";
+import { type WelcomeFrame, decodeFrame, encodeHello, encodePull, encodeResults, isFrameFault } from "@tutti/wire";
 import { FrameAssembler } from "./frame-assembler.ts";
 import { FrameSocket } from "./frame-socket.ts";
+import { isProof, proofOf } from "./hello-proof.ts";
+import { ReceiveBudget } from "./receive-budget.ts";
 
 export interface TcpClientOptions {
   /** The executor's key. */
@@ -26,6 +28,11 @@ export interface TcpClientOptions {
    * MB.
    */
   readonly pendingBytesMax?: number;
+  /**
+   * Memory of long replies that are being received, over all connections: a reply for which none is left ends its own.
+   * Default 1 GB.
+   */
+  readonly receivingBytesMax?: number;
   /** Called for each connection that fails and each push that is dropped. */
   readonly onFault?: (text: string) => void;
 }
@@ -44,6 +51,7 @@ export interface TcpClientFigures {
 export class TcpDataClient implements DirectClient {
   readonly figures: TcpClientFigures = { connects: 0, failures: 0, pulls: 0, pushes: 0, droppedPushes: 0 };
   readonly options: TcpClientOptions;
+  readonly budget: ReceiveBudget;
   readonly pulls = new PendingPulls((delayMs, run) => {
     const timer = setTimeout(run, delayMs);
     return { stop: () => clearTimeout(timer) };
@@ -53,6 +61,7 @@ export class TcpDataClient implements DirectClient {
 
   constructor(options: TcpClientOptions) {
     this.options = options;
+    this.budget = new ReceiveBudget(options.receivingBytesMax ?? 1_073_741_824);
     const idleMs = options.idleMs ?? 60_000;
     this.#idleTimer = setInterval(() => {
       for (const connection of this.#connections.values()) connection.closeIfIdle(idleMs);
@@ -110,7 +119,9 @@ export class TcpDataClient implements DirectClient {
     // With an authority nothing goes in plain text, whatever a heartbeat claims.
     if (!address.tls && this.options.ca !== undefined) return undefined;
     if (known?.leadsTo(address) === true) return known;
-    const connection = new IngressConnection(this, key, address);
+    const { secret } = address;
+    if (secret === undefined) return undefined;
+    const connection = new IngressConnection(this, key, { ...address, secret });
     this.#connections.set(key, connection);
     this.figures.connects++;
     known?.destroy(); // It listens elsewhere now. Last: pulls that waited there fail now and may retry at once.
@@ -144,14 +155,15 @@ export class TcpDataClient implements DirectClient {
 }
 
 const CLOSE_MS = 1_000;
+/** Rows of a model come again: the buffer of a usual batch is kept for the next. */
+const KEPT_BYTES = 33_554_432;
 
 class IngressConnection {
   readonly peer: ActorKey;
-  readonly address: DataAddress;
+  readonly address: DataAddress & { readonly secret: string };
   readonly #client: TcpDataClient;
   readonly #frames: FrameSocket;
-  /** The frames were requested, so the buffer grows to a frame at once and is kept for the next. */
-  readonly #assembler = new FrameAssembler({ claimBytesMax: DATA_FRAME_BYTES_MAX, keptBytesMax: 33_554_432 });
+  readonly #assembler = new FrameAssembler();
   readonly #helloTimer: NodeJS.Timeout;
   #isWelcome = false;
   #isGone = false;
@@ -162,7 +174,7 @@ class IngressConnection {
   #waitingSince = 0;
   #heardAt = 0;
 
-  constructor(client: TcpDataClient, peer: ActorKey, address: DataAddress) {
+  constructor(client: TcpDataClient, peer: ActorKey, address: IngressConnection["address"]) {
     this.#client = client;
     this.peer = peer;
     this.address = address;
@@ -171,8 +183,11 @@ class IngressConnection {
     this.#helloTimer = setTimeout(() => this.#fail("no welcome in time"), options.connectTimeoutMs ?? 1_000);
     const { socket } = this.#frames;
     socket.on("error", (error) => this.#fail(error.message));
-    socket.on("close", () => this.#gone(this.#isWelcome ? "the connection was closed" : "the connection was refused"));
-    this.#frames.send(encodeHello(options.key, peer), "kept");
+    socket.on("close", () => {
+      this.#assembler.close();
+      this.#gone(this.#isWelcome ? "the connection was closed" : "the connection was refused");
+    });
+    this.#frames.send(encodeHello(options.key, peer, proofOf(address.secret, "hello", options.key, peer)), "kept");
   }
 
   /** Over plain TCP the socket reads straight into the assembler: no buffer per read, no copy. */
@@ -182,12 +197,12 @@ class IngressConnection {
       const socket = connectTls({ host, port, ...(ca !== undefined && { ca }) });
       return socket.on("data", (chunk: Uint8Array) => {
         this.#onRead();
-        if (!this.#assembler.take(chunk, this.#onFrame)) this.#fail("no frames");
+        if (!this.#assembler.take(chunk, this.#onFrame)) this.#fail(this.#assembler.fault);
       });
     }
     const callback = (count: number): boolean => {
       this.#onRead();
-      if (!this.#assembler.filled(count, this.#onFrame)) this.#fail("no frames");
+      if (!this.#assembler.filled(count, this.#onFrame)) this.#fail(this.#assembler.fault);
       return true;
     };
     return connectTcp({ host, port, noDelay: true, onread: { buffer: () => this.#assembler.space(), callback } });
@@ -219,14 +234,21 @@ class IngressConnection {
     if (isFrameFault(frame)) this.#fail(frame.fault);
     else if (frame.kind === "reply" && this.#isWelcome) this.#client.pulls.onReply(this.peer, frame);
     else if (frame.kind !== "welcome") this.#fail(`${frame.kind} is not for an executor`);
-    else if (frame.ingress !== this.peer) this.#fail(`another ingress, ${frame.ingress}, listens there`);
-    else {
-      this.#isWelcome = true;
-      clearTimeout(this.#helloTimer);
-      this.#settle();
-    }
+    else this.#onWelcome(frame);
     return !this.#isGone;
   };
+
+  /** An ingress proves that it is meant: another process may have its port by now, and must get no outputs. */
+  #onWelcome({ ingress, proof }: WelcomeFrame): void {
+    const { budget, options } = this.#client;
+    if (ingress !== this.peer) return this.#fail(`another ingress, ${ingress}, listens there`);
+    if (!isProof(proof, proofOf(this.address.secret, "welcome", options.key, ingress)))
+      return this.#fail("who listens there doesn't know the ingress' secret");
+    this.#assembler.admit(budget, KEPT_BYTES);
+    this.#isWelcome = true;
+    clearTimeout(this.#helloTimer);
+    this.#settle();
+  }
 
   pull(pull: PullRequest, correlation: number): boolean {
     this.#usedAt = performance.now();

@@ -1,12 +1,12 @@
 import { type Server, type Socket, createServer } from "node:net";
 import { hostname } from "node:os";
-import { createServer as createTlsServer } from "node:tls";
-import { type DataAddress, type PulledItem, TuttiError } from "@tutti/protocol";
-import { type DataHandlers, type DataServer, PULLS_MAX } from "@tutti/ports/pull";
+import { type SecureContext, TLSSocket, createSecureContext } from "node:tls";
+import { type DataAddress, TuttiError } from "@tutti/protocol";
+import type { DataHandlers, DataServer } from "@tutti/ports/pull";
 import type { ActorKey } from "@tutti/units";
-import { type DecodedFrame, decodeFrame, encodeReply, encodeWelcome, isFrameFault } from "@tutti/wire";
-import { FrameAssembler } from "./frame-assembler.ts";
-import { FrameSocket } from "./frame-socket.ts";
+import { type ConnectionOwner, ExecutorConnection } from "./executor-connection.ts";
+import { newSecret } from "./hello-proof.ts";
+import { ReceiveBudget } from "./receive-budget.ts";
 
 export interface TcpServerOptions {
   readonly key: ActorKey;
@@ -19,22 +19,22 @@ export interface TcpServerOptions {
   readonly tls?: { readonly cert: string; readonly key: string };
   /** Called for each peer that is cut off, with the reason. */
   readonly onFault?: (text: string) => void;
-  /** Default 1,024; beyond, connections are closed at once. */
+  /** Connections of all executors; those that have not said hello don't count. Default 1,024. */
   readonly connectionsMax?: number;
   /** Bytes of rows that may wait for one executor to read; beyond, it is cut off. Default 256 MB. */
   readonly pendingBytesMax?: number;
   /**
-   * Memory of half-received frames over all connections; beyond, the connection that asks for more is cut off. Default
-   * 512 MB.
+   * Memory of long frames that are being received, over all connections: a frame for which none is left ends its own.
+   * Default 512 MB.
    */
   readonly receivingBytesMax?: number;
+  /** Interval at which connections are looked at: a hello may take five of them, a frame ten. Default 1,000. */
+  readonly sweepMs?: number;
 }
 
 export interface TcpServerFigures {
   connections: number;
-  /** Connections refused beyond connectionsMax. */
-  refusedConnections: number;
-  /** Connections cut off: garbage, a frame that is too large, another executor's key, no hello in time, too slow. */
+  /** Connections cut off: garbage, a wrong hello or none, a frame that is too large, another's key, too slow. */
   faults: number;
   pulls: number;
   forbiddenPulls: number;
@@ -47,38 +47,67 @@ export interface TcpDataServer extends DataServer {
   readonly listening: Promise<DataAddress>;
 }
 
-const HELLO_MS = 5_000;
 const CLOSE_MS = 1_000;
+/** Connections that have not said hello: a newer one displaces the oldest. An executor says it at once. */
+const STRANGERS_MAX = 128;
+/**
+ * Connections of one executor, which uses one: the others are lost ones that this side has not noticed. With a frame in
+ * each it takes half of the memory at most.
+ */
+const CONNECTIONS_OF_ONE_MAX = 4;
+/** Faults that are told in one interval; the others are counted. */
+const TOLD_MAX = 8;
+/** A host that went away without a word is noticed by then. */
+const KEEPALIVE_MS = 60_000;
 const EVERY_INTERFACE = new Set(["0.0.0.0", "::"]);
 
 /**
- * An ingress' data plane over TCP. A connecting executor identifies itself with a hello; its tokens decide which rows
- * it may pull. A peer that sends anything else is cut off and counted; other connections go on.
+ * An ingress' data plane over TCP. A connecting executor proves by its hello that it knows the secret of the port,
+ * which the ingress' heartbeats carry; its tokens decide which rows it may pull. A peer that sends anything else is cut
+ * off and counted; other connections go on.
+ *
+ *   SERVER-1. Who has no secret costs a bounded number of sockets for a bounded time, and FIRST_FRAME_BYTES_MAX each.
+ *   SERVER-2. What executors send takes receivingBytesMax and a chunk for each, and nobody keeps it without sending.
  */
 export function serveTcp(options: TcpServerOptions): TcpDataServer {
   return new ListeningServer(options);
 }
 
-class ListeningServer implements TcpDataServer {
+class ListeningServer implements TcpDataServer, ConnectionOwner {
   readonly figures: TcpServerFigures = {
     connections: 0,
-    refusedConnections: 0,
     faults: 0,
     pulls: 0,
     forbiddenPulls: 0,
     results: 0,
   };
   readonly listening: Promise<DataAddress>;
-  readonly options: TcpServerOptions;
+  readonly key: ActorKey;
+  readonly handlers: DataHandlers;
+  readonly secret = newSecret();
+  readonly budget: ReceiveBudget;
+  readonly pendingBytesMax: number;
+  readonly #options: TcpServerOptions;
   readonly #server: Server;
-  readonly #connections = new Set<ExecutorConnection>();
+  readonly #secureContext: SecureContext | undefined;
+  /** Connections that have not said hello, the oldest first. */
+  readonly #strangers = new Set<ExecutorConnection>();
+  readonly #executors = new Set<ExecutorConnection>();
+  readonly #sweeper: NodeJS.Timeout;
+  #toldFaults = 0;
   #address: DataAddress | undefined;
 
   constructor(options: TcpServerOptions) {
-    this.options = options;
-    const accept = (socket: Socket): void => this.#accept(socket);
-    this.#server = options.tls ? createTlsServer({ ...options.tls }, accept) : createServer({ noDelay: true }, accept);
-    this.#server.on("tlsClientError", (error) => this.fault(`TLS: ${error.message}`));
+    this.#options = options;
+    this.key = options.key;
+    this.handlers = options.handlers;
+    this.pendingBytesMax = options.pendingBytesMax ?? 268_435_456;
+    this.budget = new ReceiveBudget(options.receivingBytesMax ?? 536_870_912);
+    this.#secureContext = options.tls && createSecureContext({ ...options.tls });
+    // Handshakes begin here and not in a TLS server, so that a peer counts from its first packet.
+    const tcp = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_MS };
+    this.#server = createServer(tcp, (socket) => this.#accept(socket));
+    this.#sweeper = setInterval(() => this.#sweep(), options.sweepMs ?? 1_000).unref();
     this.listening = this.#listen();
     this.listening.catch((error: unknown) => options.onFault?.(String(error)));
   }
@@ -88,7 +117,7 @@ class ListeningServer implements TcpDataServer {
   }
 
   #listen(): Promise<DataAddress> {
-    const { host = "127.0.0.1", port = 0 } = this.options;
+    const { host = "127.0.0.1", port = 0 } = this.#options;
     return new Promise((resolve, reject) => {
       this.#server.once("error", (cause) => {
         const text = `the data plane can't listen on ${host}:${port}: ${cause.message}`;
@@ -99,143 +128,67 @@ class ListeningServer implements TcpDataServer {
         if (bound === null || typeof bound === "string") return reject(new TuttiError("TUTTI_UNAVAILABLE", "closed"));
         const told = EVERY_INTERFACE.has(host) ? hostname() : host;
         this.#server.on("error", (error) => this.fault(error.message));
-        this.#address = { host: told, port: bound.port, tls: this.options.tls !== undefined };
+        this.#address = { host: told, port: bound.port, tls: this.#secureContext !== undefined, secret: this.secret };
         resolve(this.#address);
       });
     });
   }
 
   #accept(socket: Socket): void {
-    if (this.#connections.size >= (this.options.connectionsMax ?? 1_024)) {
-      this.figures.refusedConnections++;
-      socket.destroy();
-      return;
-    }
-    const connection = new ExecutorConnection(this, socket);
-    this.#connections.add(connection);
+    const secureContext = this.#secureContext;
+    const stream = secureContext === undefined ? socket : new TLSSocket(socket, { isServer: true, secureContext });
+    const connection = new ExecutorConnection(this, stream);
     this.figures.connections++;
-    socket.on("close", () => this.#connections.delete(connection));
+    this.#strangers.add(connection);
+    stream.on("close", () => this.#onClosed(connection));
+    if (this.#strangers.size <= STRANGERS_MAX) return;
+    const [oldest] = this.#strangers;
+    this.#strangers.delete(oldest!);
+    oldest!.cutOff("it has not said hello, and newer connections need its place");
   }
 
-  /** Half-received frames of all connections. */
-  receivingBytes(): number {
-    let bytes = 0;
-    for (const connection of this.#connections) bytes += connection.receivingBytes;
-    return bytes;
+  #onClosed(connection: ExecutorConnection): void {
+    this.#strangers.delete(connection);
+    this.#executors.delete(connection);
+  }
+
+  admit(connection: ExecutorConnection, executor: number): string | undefined {
+    const connectionsMax = this.#options.connectionsMax ?? 1_024;
+    if (this.#executors.size >= connectionsMax)
+      return `executors have ${connectionsMax} connections, which is the most`;
+    let own = 0;
+    for (const other of this.#executors) if (other.executor === executor) own++;
+    if (own >= CONNECTIONS_OF_ONE_MAX) return `it has ${own} connections, which is the most`;
+    this.#strangers.delete(connection);
+    this.#executors.add(connection);
+    return undefined;
+  }
+
+  #sweep(): void {
+    const untold = this.#toldFaults - TOLD_MAX;
+    this.#toldFaults = 0;
+    if (untold > 0) this.#options.onFault?.(`${untold} more peers were cut off`);
+    for (const connection of this.#strangers) connection.sweep();
+    for (const connection of this.#executors) connection.sweep();
   }
 
   fault(text: string): void {
     this.figures.faults++;
-    this.options.onFault?.(text);
+    if (++this.#toldFaults <= TOLD_MAX) this.#options.onFault?.(text);
   }
 
   close(done: () => void): void {
     this.#address = undefined;
+    clearInterval(this.#sweeper);
+    for (const { socket } of this.#strangers) socket.destroy();
     const timer = setTimeout(() => {
-      for (const { socket } of this.#connections) socket.destroy();
+      for (const { socket } of this.#executors) socket.destroy();
     }, CLOSE_MS);
     const finished = (): void => {
       clearTimeout(timer);
       done();
     };
     this.#server.close(finished); // also calls back if it never listened
-    for (const connection of this.#connections) connection.end();
-  }
-}
-
-class ExecutorConnection {
-  readonly #server: ListeningServer;
-  readonly #frames: FrameSocket;
-  readonly #assembler = new FrameAssembler();
-  readonly #helloTimer: NodeJS.Timeout;
-  #executor = 0;
-  #unanswered = 0;
-
-  constructor(server: ListeningServer, socket: Socket) {
-    this.#server = server;
-    this.#frames = new FrameSocket(socket, server.options.pendingBytesMax ?? 268_435_456);
-    this.#helloTimer = setTimeout(() => this.#cutOff("no hello in time"), HELLO_MS);
-    socket.on("error", () => {}); // "close" follows
-    socket.on("close", () => clearTimeout(this.#helloTimer));
-    socket.on("data", (chunk) => this.#onData(chunk));
-  }
-
-  get socket(): Socket {
-    return this.#frames.socket;
-  }
-  get receivingBytes(): number {
-    return this.#assembler.capacity;
-  }
-
-  #onData(chunk: Uint8Array): void {
-    const before = this.#assembler.capacity;
-    if (!this.#assembler.take(chunk, this.#onFrame) && !this.socket.destroyed) return this.#cutOff("no frames");
-    if (this.#assembler.capacity <= before) return;
-    if (this.#server.receivingBytes() > (this.#server.options.receivingBytesMax ?? 536_870_912))
-      this.#cutOff("too many bytes of half-received frames");
-  }
-
-  readonly #onFrame = (bytes: Uint8Array): boolean => {
-    const frame = decodeFrame(bytes);
-    const fault = isFrameFault(frame)
-      ? frame.fault
-      : this.#executor === 0
-        ? this.#onHello(frame)
-        : this.#onDecoded(frame);
-    if (fault !== undefined) this.#cutOff(fault);
-    return !this.socket.destroyed;
-  };
-
-  /** @returns the problem with the hello, if any */
-  #onHello(frame: DecodedFrame): string | undefined {
-    if (frame.kind !== "hello") return `${frame.kind} before hello`;
-    if (frame.ingress !== this.#server.options.key) return `hello to another ingress, ${frame.ingress}`;
-    this.#executor = frame.executor;
-    clearTimeout(this.#helloTimer);
-    this.#frames.send(encodeWelcome(this.#server.options.key), "kept");
-    return undefined;
-  }
-
-  #onDecoded(frame: DecodedFrame): string | undefined {
-    const { figures, options } = this.#server;
-    if (frame.kind === "results") {
-      if (frame.results.executor !== this.#executor) return "results in the name of another executor";
-      figures.results++;
-      options.handlers.onResults(frame.results);
-      return undefined;
-    }
-    if (frame.kind !== "pull") return `${frame.kind} is not for an ingress`;
-    if (frame.pull.executor !== this.#executor) return "a pull in the name of another executor";
-    if (this.#unanswered >= PULLS_MAX) return `more than ${PULLS_MAX} pulls at once`;
-    figures.pulls++;
-    this.#unanswered++;
-    let replied = false;
-    options.handlers.onPull(frame.pull, (items) => {
-      if (replied) return;
-      replied = true;
-      this.#unanswered--;
-      this.#reply(frame.correlation, items);
-    });
-    return undefined;
-  }
-
-  #reply(correlation: number, items: readonly PulledItem[] | undefined): void {
-    if (items === undefined) this.#server.figures.forbiddenPulls++;
-    if (!this.socket.writable) return;
-    for (const frame of encodeReply(items, correlation))
-      if (!this.#frames.send(frame, "kept")) return this.#cutOff("it doesn't read what it pulled");
-  }
-
-  #cutOff(reason: string): void {
-    if (this.socket.destroyed) return;
-    const { remoteAddress, remotePort } = this.socket;
-    this.#server.fault(`${remoteAddress}:${remotePort} (executor ${this.#executor}) is cut off: ${reason}`);
-    this.socket.destroy();
-  }
-
-  /** Closes the connection once the queued replies are sent. */
-  end(): void {
-    this.#frames.flush();
-    this.socket.destroySoon();
+    for (const connection of this.#executors) connection.end();
   }
 }

@@ -14,6 +14,7 @@ import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/ports/bus";
 import { FrameSocket } from "./frame-socket.ts";
 import {
   LINK_CHANNELS,
+  LINK_MESSAGE_BYTES_MAX,
   LinkAssembler,
   type LinkChannel,
   channelOf,
@@ -25,6 +26,8 @@ import {
 
 const PENDING_BYTES_MAX = 134_217_728;
 const HANDSHAKE_MS = 2_000;
+/** Longest text of a handshake: until both ends are authenticated, no longer message is received. */
+const HANDSHAKE_BYTES_MAX = 4_096;
 const CONNECTIONS_MAX = 1_024;
 
 /** Both channels of a connection: they open and close together. */
@@ -165,6 +168,7 @@ function asHello(value: unknown): Hello | undefined {
 class Handshake {
   readonly #socket: Socket;
   readonly #frames: FrameSocket;
+  readonly #assembler: LinkAssembler;
   readonly #timer: NodeJS.Timeout;
   #onBody: (body: Buffer) => void;
   #isOver = false;
@@ -178,9 +182,10 @@ class Handshake {
       if (typeof said === "object" && said !== null) onSaid(said);
       else this.fail();
     };
-    const assembler = new LinkAssembler((body) => this.#onBody(body));
+    this.#assembler = new LinkAssembler((body) => this.#onBody(body));
+    this.#assembler.bytesMax = HANDSHAKE_BYTES_MAX;
     socket.on("data", (chunk: Buffer) => {
-      if (!assembler.take(chunk)) socket.destroy();
+      if (!this.#assembler.take(chunk)) socket.destroy();
     });
     socket.on("error", () => undefined); // "close" follows
     socket.once("close", () => {
@@ -201,6 +206,7 @@ class Handshake {
   finish(id: string): LinkEnds {
     this.#isOver = true;
     clearTimeout(this.#timer);
+    this.#assembler.bytesMax = LINK_MESSAGE_BYTES_MAX;
     const channels = { control: new Channel(), bulk: new Channel() };
     const socket = this.#socket;
     this.#onBody = (body) => {

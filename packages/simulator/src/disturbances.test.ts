@@ -84,6 +84,12 @@ const cases = fc.record({
   seed: fc.integer({ min: 1, max: 1_000_000 }),
 });
 
+/** Beside stalls, one application, after a stall of a second. */
+function afterSecond(load: number, seed: number): Case {
+  const disturbance = DISTURBANCES.find(({ name }) => name.includes("a stall of 1000 ms"))!;
+  return { workload: "eight beside stalls", disturbance, apps: 1, load, seed };
+}
+
 describe("whatever happened before", () => {
   test("99 % of the requests are served from 3 s after a disturbance on, at every load below 0.9 of the goodput, beside stalls 0.8", () => {
     fc.assert(
@@ -103,10 +109,15 @@ describe("whatever happened before", () => {
     expect(lostTooMany({ ...one, seed: 137_780 })).toBeLessThanOrEqual(0);
   });
 
-  test.fails("not yet in each case at 0.8375 of the goodput beside stalls, here after a stall of a second", () => {
-    const disturbance = DISTURBANCES.find(({ name }) => name.includes("a stall of 1000 ms"))!;
-    const one = { workload: "eight beside stalls", disturbance, apps: 1, load: 0.8375 } as const;
-    expect(lostTooMany({ ...one, seed: 728_111 })).toBeLessThanOrEqual(0);
+  test.each([
+    { load: 0.8375, seed: 728_111 },
+    { load: 0.86, seed: 728_111 },
+  ])("so they are after a stall of a second at $load of the goodput beside stalls", ({ load, seed }) => {
+    expect(lostTooMany(afterSecond(load, seed))).toBeLessThanOrEqual(0);
+  });
+
+  test.fails("not yet in each case at 0.89 of the goodput beside stalls, here after a stall of a second", () => {
+    expect(lostTooMany(afterSecond(0.8898437525617012, 728_111))).toBeLessThanOrEqual(0);
   });
 });
 

@@ -1,10 +1,10 @@
 import type { SpanExporter } from "@opentelemetry/sdk-trace";
 import { type Fields, type Telemetry, passingTracer } from "@tutti/ports/telemetry";
-import type { Traces } from "./otlp-traces.ts";
+import type { TracedService, Traces } from "./otlp-traces.ts";
 import { type LogLevel, type LogOptions, isLogLevel, openLog } from "./pino-logger.ts";
 
 export interface TelemetryOptions {
-  /** `service.name` of traces, `service` of log lines: `tutti-ingress`. */
+  /** `service` of log lines, and `service.name` of traces that no role starts: `tutti-node`. */
   readonly service: string;
   /** `service.instance.id`: the actor's token. */
   readonly instance: string;
@@ -28,6 +28,11 @@ export interface TelemetryOptions {
 }
 
 export interface OtelTelemetry extends Telemetry {
+  /**
+   * The same telemetry with spans of another service: each role of a process is one, so that a trace shows who did what
+   * however roles share processes.
+   */
+  of(service: TracedService): Telemetry;
   /** Writes and sends the pending logs and spans, for CLOSE_MS at most; never rejects. */
   close(): Promise<void>;
 }
@@ -53,11 +58,12 @@ export async function createTelemetry(options: TelemetryOptions): Promise<OtelTe
   const url = tracesUrl(options.otlp, environment);
   const traces: Traces =
     url === undefined && options.exporter === undefined
-      ? { tracer: passingTracer, close: () => Promise.resolve() }
+      ? { tracer: passingTracer, tracerOf: () => passingTracer, close: () => Promise.resolve() }
       : (await import("./otlp-traces.ts")).openTraces({ ...options, url, environment, log: log.logger });
   return {
     log: log.logger,
     tracer: traces.tracer,
+    of: (service) => ({ log: log.logger, tracer: traces.tracerOf(service) }),
     close: () => {
       const sent = traces.close().catch((error: unknown) => {
         log.logger.warn({ trouble: String(error) }, "the last traces are lost");

@@ -50,10 +50,23 @@ export class ChosenIds implements IdGenerator {
   generateSpanId = (): string => this.next.spanId;
 }
 
+/** The number of spans that a process may still keep in this second, whichever of its services keeps them. */
+export class Allowance {
+  #second = 0;
+  #left = KEPT_PER_SECOND;
+
+  take(): boolean {
+    const second = Math.floor(performance.now() / 1_000);
+    if (second !== this.#second) [this.#second, this.#left] = [second, KEPT_PER_SECOND];
+    return this.#left-- > 0;
+  }
+}
+
 export interface OtelTracerOptions {
   /** Tracer of a provider that samples everything and takes its ids from `ids`. */
   readonly tracer: OtelApiTracer;
   readonly ids: ChosenIds;
+  readonly allowance: Allowance;
   /** Share of the traces beginning here that are recorded. */
   readonly ratio: number;
 }
@@ -69,11 +82,12 @@ export class OtelTracer implements Tracer {
   readonly #tracer: OtelApiTracer;
   readonly #ids: ChosenIds;
   readonly #ratio: Sampler;
-  readonly #allowance = { second: 0, left: KEPT_PER_SECOND };
+  readonly #allowance: Allowance;
 
-  constructor({ tracer, ids, ratio }: OtelTracerOptions) {
+  constructor({ tracer, ids, allowance, ratio }: OtelTracerOptions) {
     this.#tracer = tracer;
     this.#ids = ids;
+    this.#allowance = allowance;
     this.#ratio = new TraceIdRatioBasedSampler(ratio);
   }
 
@@ -82,14 +96,8 @@ export class OtelTracer implements Tracer {
     const ids = this.#ids.next;
     return new OpenSpan(
       { ...ids, sampled: this.#isSampled(ids.traceId, options) },
-      { record: () => this.#record(name, options, ids), mayKeep: () => this.#mayKeep() },
+      { record: () => this.#record(name, options, ids), mayKeep: () => this.#allowance.take() },
     );
-  }
-
-  #mayKeep(): boolean {
-    const second = Math.floor(performance.now() / 1_000);
-    if (second !== this.#allowance.second) Object.assign(this.#allowance, { second, left: KEPT_PER_SECOND });
-    return this.#allowance.left-- > 0;
   }
 
   #isSampled(traceId: string, { parent, links = [] }: SpanOptions): boolean {

@@ -4,7 +4,7 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 import { AlwaysOnSampler, BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import type { TelemetryOptions } from "./create-telemetry.ts";
-import { ChosenIds, OtelTracer } from "./otel-tracer.ts";
+import { Allowance, ChosenIds, OtelTracer } from "./otel-tracer.ts";
 
 /** One link for each request of the largest batch; the SDK's default of 128 would lose the others. */
 const SPAN_LINKS_MAX = 1_024;
@@ -14,8 +14,12 @@ const EXPORT_TIMEOUT_MS = 5_000;
 /** Interval of the exporter's error lines. Errors come with every batch of spans, and a line a minute says as much. */
 const TROUBLE_EVERY_MS = 60_000;
 
+export type TracedService = Pick<TelemetryOptions, "service" | "instance">;
+
 export interface Traces {
   readonly tracer: Tracer;
+  /** Spans of another service, sent with the others and within the same bounds. */
+  tracerOf(service: TracedService): Tracer;
   close(): Promise<void>;
 }
 
@@ -31,28 +35,29 @@ export function openTraces(options: TracesOptions): Traces {
   reportTroubles(log);
   const exporter =
     options.exporter ?? new OTLPTraceExporter({ timeoutMillis: EXPORT_TIMEOUT_MS, ...(url !== undefined && { url }) });
-  const ids = new ChosenIds();
-  const provider = new TracerProvider({
-    resource: resourceFromAttributes({
-      "service.name": options.service,
-      "service.namespace": "tutti",
-      "service.instance.id": options.instance,
-    }),
-    sampler: new AlwaysOnSampler(), // OtelTracer has decided
-    idGenerator: ids,
-    spanLimits: { linkCountLimit: SPAN_LINKS_MAX },
-    spanProcessors: [
-      new BatchSpanProcessor({
-        exporter,
-        maxQueueSize: SPANS_QUEUED_MAX,
-        scheduledDelayMillis: EXPORT_EVERY_MS,
-        exportTimeoutMillis: EXPORT_TIMEOUT_MS,
-      }),
-    ],
+  const processor = new BatchSpanProcessor({
+    exporter,
+    maxQueueSize: SPANS_QUEUED_MAX,
+    scheduledDelayMillis: EXPORT_EVERY_MS,
+    exportTimeoutMillis: EXPORT_TIMEOUT_MS,
   });
-  const ratio = traceRatio(options);
-  const tracer = new OtelTracer({ tracer: provider.getTracer("tutti"), ids, ratio });
-  return { tracer, close: () => provider.shutdown() };
+  const shared = { ids: new ChosenIds(), allowance: new Allowance(), ratio: traceRatio(options) };
+  // A resource belongs to a provider, so each service has one; the queue and the exporter are the process's.
+  const tracerOf = ({ service, instance }: TracedService): Tracer => {
+    const provider = new TracerProvider({
+      resource: resourceFromAttributes({
+        "service.name": service,
+        "service.namespace": "tutti",
+        "service.instance.id": instance,
+      }),
+      sampler: new AlwaysOnSampler(), // OtelTracer has decided
+      idGenerator: shared.ids,
+      spanLimits: { linkCountLimit: SPAN_LINKS_MAX },
+      spanProcessors: [processor],
+    });
+    return new OtelTracer({ tracer: provider.getTracer("tutti"), ...shared });
+  };
+  return { tracer: tracerOf(options), tracerOf, close: () => processor.shutdown() };
 }
 
 function traceRatio({ environment, log, traceRatio: byDefault = 1 }: TracesOptions): number {

@@ -90,6 +90,34 @@ test("a span arrives at the collector with its times to the microsecond, attribu
   expect(parseTraceparent(formatTraceparent(batch.context))).toEqual(batch.context);
 });
 
+test("each role of a process is a service of its own, within the bounds of the process", async () => {
+  const { telemetry, collector } = await openTraced({ service: "tutti-node", instance: "n1", traceRatio: 0 });
+  const [gateway, ingress] = ["gateway", "ingress"].map((role) =>
+    telemetry.of({ service: `tutti-${role}`, instance: `${role}-1` }),
+  );
+  const whole = gateway!.tracer.start("gateway mlp", { kind: "server", at: at(), parent: context("a") });
+  const part = ingress!.tracer.start("infer mlp", { kind: "consumer", at: at(1), parent: whole.context });
+  part.end(at(2));
+  whole.end(at(3));
+  for (let i = 0; i < KEPT_PER_SECOND; i++)
+    for (const { tracer } of [gateway!, ingress!, telemetry]) {
+      const span = tracer.start("refused", { kind: "server", at: at() });
+      span.keep();
+      span.end(at(1));
+    }
+  expect(gateway!.log).toBe(telemetry.log);
+  await telemetry.close();
+  const byName = (name: string) => collector.spans.filter((span) => span.name === name);
+  expect(byName("gateway mlp")[0]).toMatchObject({ service: "tutti-gateway", instance: "gateway-1" });
+  expect(byName("infer mlp")[0]).toMatchObject({
+    ...{ service: "tutti-ingress", instance: "ingress-1" },
+    ...{ traceId: "a".repeat(32), parentSpanId: whole.context.spanId },
+  });
+  // The allowance is the process's: three services don't keep three times as many (a second may begin in between).
+  expect(new Set(byName("refused").map(({ service }) => service)).size).toBe(3);
+  expect(byName("refused").length).toBeLessThanOrEqual(2 * KEPT_PER_SECOND);
+});
+
 test("a batch of a thousand requests keeps all its links", async () => {
   const { telemetry, collector } = await openTraced();
   const links = Array.from({ length: 1_000 }, (_, i) => ({

@@ -51,9 +51,9 @@ function decodeKind(
 ): DecodedFrame | undefined {
   switch (kind) {
     case "hello":
-      return { kind, executor: cursor.actor(), ingress: cursor.actor() };
+      return { kind, executor: cursor.actor(), ingress: cursor.actor(), proof: proofIn(cursor) };
     case "welcome":
-      return { kind, ingress: cursor.actor() };
+      return { kind, ingress: cursor.actor(), proof: proofIn(cursor) };
     case "pull":
       return { kind, correlation, pull: decodePull(cursor) };
     case "reply":
@@ -66,6 +66,10 @@ function decodeKind(
       return undefined;
   }
 }
+
+/** Releases before the proof end there: they are told why they are refused. */
+const proofIn = (cursor: FrameCursor): Uint8Array => (cursor.left === 0 ? NOTHING : cursor.token());
+const NOTHING = new Uint8Array(0);
 
 function decodePull(cursor: FrameCursor): PullRequest {
   const executor = cursor.actor();

@@ -1,4 +1,4 @@
-import type { PullRequest, PulledItem, ResultBatch, ResultItem } from "@tutti/protocol";
+import { type PullRequest, type PulledItem, type ResultBatch, type ResultItem, TOKEN_BYTES } from "@tutti/protocol";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
@@ -61,11 +61,18 @@ function received(frame: DataFrame): DecodedFrame {
 
 test("pulls, hellos and welcomes come back as they were", () => {
   fc.assert(
-    fc.property(pullRequest, u32, actor, actor, (pull, correlation, executor, ingress) => {
-      expect(received(encodePull(pull, correlation))).toEqual({ kind: "pull", correlation, pull });
-      expect(received(encodeHello(executor, ingress))).toEqual({ kind: "hello", executor, ingress });
-      expect(received(encodeWelcome(ingress))).toEqual({ kind: "welcome", ingress });
-    }),
+    fc.property(
+      pullRequest,
+      u32,
+      actor,
+      actor,
+      fc.option(token, { nil: new Uint8Array(0) }),
+      (pull, correlation, executor, ingress, proof) => {
+        expect(received(encodePull(pull, correlation))).toEqual({ kind: "pull", correlation, pull });
+        expect(received(encodeHello(executor, ingress, proof))).toEqual({ kind: "hello", executor, ingress, proof });
+        expect(received(encodeWelcome(ingress, proof))).toEqual({ kind: "welcome", ingress, proof });
+      },
+    ),
   );
 });
 
@@ -180,7 +187,7 @@ function inRange(decoded: DecodedFrame | FrameFault, frame: Uint8Array): void {
 }
 
 test("a frame that claims more than the limit is none", () => {
-  const frame = joinFrame(encodeWelcome(5)).slice();
+  const frame = joinFrame(encodeWelcome(5, new Uint8Array(TOKEN_BYTES))).slice();
   new DataView(frame.buffer).setUint32(8, 0x7fff_fff8, true);
   expect(frameBytesAt(frame, 0, frame.byteLength)).toBe(-1);
   expect(frameBytesAt(frame, 0, 15)).toBe(0);

@@ -49,10 +49,13 @@ export interface HelloFrame {
   readonly kind: "hello";
   readonly executor: number;
   readonly ingress: number;
+  /** Proof that the sender knows the ingress' secret: TOKEN_BYTES, or none from a release that had no proofs. */
+  readonly proof: Uint8Array;
 }
 export interface WelcomeFrame {
   readonly kind: "welcome";
   readonly ingress: number;
+  readonly proof: Uint8Array;
 }
 export interface PullFrame {
   readonly kind: "pull";
@@ -87,13 +90,13 @@ export type DecodedFrame = HelloFrame | WelcomeFrame | PullFrame | ReplyFrame | 
 
 // ---- writing
 
-export function encodeHello(executor: number, ingress: number): DataFrame {
-  const head = new HeadWriter(DATA_PREFIX_BYTES + 16);
-  return finish(head.f64(executor).f64(ingress), "hello", 0, []);
+export function encodeHello(executor: number, ingress: number, proof: Uint8Array): DataFrame {
+  const head = new HeadWriter(DATA_PREFIX_BYTES + 16 + proof.byteLength);
+  return finish(head.f64(executor).f64(ingress).bytes(proof), "hello", 0, []);
 }
 
-export function encodeWelcome(ingress: number): DataFrame {
-  return finish(new HeadWriter(DATA_PREFIX_BYTES + 8).f64(ingress), "welcome", 0, []);
+export function encodeWelcome(ingress: number, proof: Uint8Array): DataFrame {
+  return finish(new HeadWriter(DATA_PREFIX_BYTES + 8 + proof.byteLength).f64(ingress).bytes(proof), "welcome", 0, []);
 }
 
 /** Encodes a pull in one allocation: it has no body. */

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { Heartbeat, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
+import { proofOf } from "@tutti/pull-tcp";
 import { actorKey, instant, micros } from "@tutti/units";
 import {
   DATA_PREFIX_BYTES,
@@ -14,7 +15,7 @@ import {
   encodeTensors,
 } from "@tutti/wire";
 import type { Attack, Scene } from "../attack.ts";
-import { dial, exchange, pause } from "../clients/http.ts";
+import { dial, exchange, pause, pour } from "../clients/http.ts";
 import { RawNats } from "../clients/nats.ts";
 
 const BATCHES = 64;
@@ -54,7 +55,7 @@ const tokenless: Attack = {
     if (socket === undefined) throw new Error(`${url} refuses connections`);
     const heard: Buffer[] = [];
     socket.on("data", (chunk: Buffer) => heard.push(chunk));
-    write(socket, encodeHello(EXECUTOR, key));
+    write(socket, encodeHello(EXECUTOR, key, proofOf(address!.secret!, "hello", EXECUTOR, key)));
     for (let batchId = 1; batchId <= BATCHES && !socket.destroyed; batchId++) {
       const token = batchId % 2 === 0 ? randomBytes(TOKEN_BYTES) : new Uint8Array(TOKEN_BYTES);
       const claim = { executor: EXECUTOR, gpu: 0, thread: 64, batchId, batcher: key, token };
@@ -98,4 +99,45 @@ async function garbage(url: string, scene: Scene): Promise<string[]> {
   return answers.some((text) => text.length > 0) ? ["it answered bytes that are no frame"] : [];
 }
 
-export const dataPlaneAttacks: readonly Attack[] = [tokenless];
+/** Bytes that a frame may have at most, as its prefix announces them. */
+const ANNOUNCED_BYTES = 67_000_000;
+const PIECE = Buffer.alloc(65_536, 1);
+const POUR_MS = 12_000;
+/** A hello must come within 5 s. */
+const SILENCE_MS = 7_000;
+
+const memory: Attack = {
+  name: "data-port-memory",
+  what: "frames of 67 MB on the data plane, announced and sent by peers without credentials, and silent sockets",
+  system: "credentials",
+  memoryBytes: 100_663_296,
+  async run(scene) {
+    const { key, address } = await ingressOf(scene);
+    const url = `${address!.host}:${address!.port}`;
+    const frame = Buffer.alloc(DATA_PREFIX_BYTES);
+    frame.set([0x54, 0x44, 1, 5]);
+    frame.writeUInt32LE(ANNOUNCED_BYTES, 8);
+    const wrong = encodeHello(EXECUTOR, key, randomBytes(TOKEN_BYTES)).head;
+    const untilMs = performance.now() + POUR_MS;
+    const taken = await Promise.all(
+      Array.from({ length: scene.of(16, 64) }, async (_, i) => {
+        const socket = await dial(url);
+        if (socket === undefined) return 0;
+        const pieces = [...(i % 2 === 0 ? [] : [wrong]), frame, ...new Array<Buffer>(1_000).fill(PIECE)];
+        const sent = await pour(socket, pieces, untilMs);
+        socket.destroy();
+        return sent;
+      }),
+    );
+    const silent = await Promise.all(Array.from({ length: scene.of(300, 2_000) }, () => dial(url)));
+    await pause(SILENCE_MS);
+    const open = silent.filter((socket) => socket?.readyState === "open");
+    for (const socket of silent) socket?.destroy();
+    return [
+      ...(Math.max(...taken) > ANNOUNCED_BYTES / 4 ? ["a peer without the secret may send a long frame"] : []),
+      ...(open.length > 0 ? [`${open.length} sockets that said nothing are open after ${SILENCE_MS} ms`] : []),
+    ];
+  },
+};
+
+export const dataPlaneAttacks: readonly Attack[] = [tokenless, memory];

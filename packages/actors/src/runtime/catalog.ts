@@ -55,6 +55,8 @@ export class Catalog {
   readonly #reader: EntryReader;
   readonly #watcher: CatalogWatcher;
   readonly #byName = new Map<string, CatalogModel>();
+  /** Models that were unloaded and may come back, by key. */
+  readonly #unloaded = new Map<string, ModelSpec>();
   readonly #byNumber = new Map<number, CatalogModel>();
   /** Variants by name. If several families have a variant, it is that of the family that answers. */
   #variants: ReadonlyMap<string, CatalogModel> = new Map();
@@ -135,6 +137,9 @@ export class Catalog {
   ofThread(thread: ThreadId): CatalogModel | undefined {
     return this.#byNumber.get(modelNumberOf(thread));
   }
+  unloaded(): IterableIterator<ModelSpec> {
+    return this.#unloaded.values();
+  }
   models(): IterableIterator<CatalogModel> {
     return this.#byName.values();
   }
@@ -166,11 +171,14 @@ export class Catalog {
   }
 
   #onSpec(entry: Entry): void {
-    if (readStored(entry.value, Reservation) !== undefined) return;
+    const reservation = readStored(entry.value, Reservation);
+    if (reservation?.unloaded !== undefined) this.#unloaded.set(entry.key, reservation.unloaded);
+    if (reservation !== undefined) return;
     const spec = this.#reader.read(isModelSpec, entry, ({ name }) => name === entry.key);
     if (spec !== undefined) this.#put(spec);
   }
   #onSpecGone(key: string): void {
+    this.#unloaded.delete(key);
     this.#reader.forget(isModelSpec, key);
     const model = this.#byName.get(key);
     if (model === undefined) return;

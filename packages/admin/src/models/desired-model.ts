@@ -6,6 +6,7 @@ import {
   describeModel,
   draftModel,
   parseModelConfig,
+  passedOverKeys,
 } from "@tutti/onnx-tools";
 import { TuttiError } from "@tutti/protocol";
 import { parse } from "yaml";
@@ -17,12 +18,14 @@ export interface FileConfig {
   readonly serving: ModelConfig;
   /** A table: `{ alpha: 1ms, beta: 5ms }` or `{ 1: 6ms, 8: 12ms }`. With buckets: a list of tables, smallest first. */
   readonly latencies: unknown;
+  /** Triton's keys that change nothing here. */
+  readonly passedOver?: readonly string[];
 }
 
 /** @throws {TuttiError | CommandError} naming the file and the key */
 export function parseFileConfig(text: string, origin: string): FileConfig {
   const { latencies, ...serving } = parseYamlMap(text, origin);
-  return { serving: parseModelConfig(serving, origin), latencies };
+  return { serving: parseModelConfig(serving, origin), latencies, passedOver: passedOverKeys(serving) };
 }
 
 /** YAML (JSON is YAML too) that must be a map. */

@@ -20,6 +20,8 @@ export interface LoadableModel {
   readonly bytes: Uint8Array | undefined;
   /** Inputs to profile with. */
   readonly samples?: readonly Uint8Array[];
+  /** Triton's keys of its configuration that change nothing here. */
+  readonly passedOver?: readonly string[];
 }
 
 export interface FileOptions {
@@ -40,12 +42,12 @@ export async function readModelFile(options: FileOptions, remote = new RemoteMod
   const { bytes, config: own } = await (isModelUrl(path) ? remote.file(path) : readLocal(options));
   const { config: said } = options;
   const config = said === undefined ? own : said === null ? undefined : await readConfig(said, remote);
-  const { serving, latencies } = parseFileConfig(config?.text ?? "", config?.origin ?? "config.yaml");
+  const { serving, latencies, passedOver = [] } = parseFileConfig(config?.text ?? "", config?.origin ?? "config.yaml");
   const both = {
     serving: { ...serving, name: options.name ?? serving.name ?? nameOf(path), ...options.flags },
     latencies: options.profile === undefined ? latencies : await readLatencies(options.profile),
   };
-  return { model: desiredModel(bytes, both), bytes };
+  return { model: desiredModel(bytes, both), bytes, ...(passedOver.length > 0 && { passedOver }) };
 }
 
 interface ReadConfig {

@@ -39,6 +39,7 @@ test("latencies are written by batch size or as a line, and kept in microseconds
 test("a model without a version of its own leaves the count to the cluster", () => {
   const config = (text: string) => parseFileConfig(`name: add\nslo: 30ms\n${text}`, "config.yaml");
   expect(desiredModel(generateAddOne(), config(""))).not.toHaveProperty("version");
+  expect(config("dynamic_batching: {}\npatience: 0").passedOver).toEqual(["dynamic_batching"]);
   expect(desiredModel(generateAddOne(), config('version: "7"'))).toMatchObject({ version: "7", slo: 30_000 });
 });
 

@@ -79,9 +79,15 @@ test("the list says of each trace what came of it", async () => {
       { ...TRACE, traceID: BATCH, spans: [raw("c", { startTime: 9_000_000, tags: [tag("tutti.late", "true")] })] },
     ],
   });
+  asked.length = 0;
   expect((await traces.recent()).map(({ id, name, outcome, ms, spans }) => [id, name, outcome, ms, spans])).toEqual([
     [BATCH, "span c", "late", 0.9, 1],
     [ID, "span a", "TUTTI_OVERLOADED", 2, 2],
+  ]);
+  // A trace that both services have a part in is one row; a request that only its gateway saw is there too.
+  expect(asked.map((path) => new URL(path, "http://jaeger").searchParams.get("service")).sort()).toEqual([
+    "tutti-gateway",
+    "tutti-ingress",
   ]);
 });
 

@@ -12,8 +12,8 @@ const NOTES = 40;
 const TEXT_LENGTH = 300;
 const LISTED = 30;
 const WITHIN_MS = 5_000;
-/** Service that starts the spans of requests. */
-const SERVICE = "tutti-ingress";
+/** Services that start the spans of requests: a gateway refuses some that no ingress sees. */
+const SERVICES = ["tutti-ingress", "tutti-gateway"];
 const TRACE_ID = /^[0-9a-f]{16,32}$/;
 
 export class Traces {
@@ -26,8 +26,13 @@ export class Traces {
 
   /** The newest first. @throws {TuttiError} UNAVAILABLE */
   async recent(): Promise<FeedTrace[]> {
-    const traces = readTraces(await this.#ask(`/api/traces?service=${SERVICE}&limit=${LISTED}&lookback=1h`));
-    return traces.map(summaryOf).sort((a, b) => b.at - a.at);
+    const asked = SERVICES.map((service) => this.#ask(`/api/traces?service=${service}&limit=${LISTED}&lookback=1h`));
+    const traces = (await Promise.all(asked)).flatMap(readTraces);
+    const byId = new Map(traces.map((trace) => [trace.id, trace]));
+    return [...byId.values()]
+      .map(summaryOf)
+      .sort((a, b) => b.at - a.at)
+      .slice(0, LISTED);
   }
 
   /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT, UNAVAILABLE */

@@ -66,16 +66,15 @@ export function endBatchSpan(tracer: Tracer, span: Span, run: Run, ran: BatchRan
 }
 
 /**
- * The window in which the scheduler planned the batch to start (docs/algorithms.md, A3), and the moment of its grant.
- * All are instants in microseconds, apart from the expected run, a length of time.
+ * The window in which the scheduler planned the batch to start (docs/algorithms.md, A3), in microseconds from its
+ * grant, with which the span begins: moments since the epoch would be sixteen digits that nobody can read.
  */
 function windowOf(batch: BatchDispatched) {
   return {
-    "tutti.deadline": batch.latest + batch.expectedRun,
-    "tutti.window.exec": batch.startAt,
-    "tutti.window.latest": batch.latest,
-    "tutti.window.frontrun": Number.isFinite(batch.frontrun) ? batch.frontrun : undefined,
-    "tutti.granted_at": batch.grantedAt,
+    "tutti.deadline_us": batch.latest + batch.expectedRun - batch.grantedAt,
+    "tutti.window.exec_us": batch.startAt - batch.grantedAt,
+    "tutti.window.latest_us": batch.latest - batch.grantedAt,
+    "tutti.window.frontrun_us": Number.isFinite(batch.frontrun) ? batch.frontrun - batch.grantedAt : undefined,
     "tutti.expected_run_us": batch.expectedRun,
   };
 }

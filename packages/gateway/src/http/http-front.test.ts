@@ -323,12 +323,26 @@ test("models are loaded and unloaded with the admin token alone", async () => {
     }
   const authorization = `Bearer ${TOKEN}`;
   expect((await post("/v2/repository/models/twice/load", {}, { authorization })).status).toBe(200);
-  expect((await post("/v2/repository/models/twice/unload", {}, { authorization })).status).toBe(200);
-  expect((await post("/v2/repository/models/twice/unload", {}, { authorization })).status).toBe(404);
-  expect((await post("/v2/repository/models/twice/load", {}, { authorization })).status).toBe(404);
+  for (const verb of ["load", "unload"])
+    expect((await post(`/v2/repository/models/nobody/${verb}`, {}, { authorization })).status).toBe(404);
   const junk = { parameters: { "file:1/model.onnx": "bm8gbW9kZWw=" } };
   expect((await post("/v2/repository/models/junk/load", junk, { authorization })).status).toBe(400);
-  expect((await index()).body).toEqual([]);
+  expect((await index()).body).toEqual([{ name: "twice", version: "1", state: "READY", reason: "" }]);
+});
+
+test("a model that was unloaded stays in the index, and its name alone loads it again", async () => {
+  const authorization = `Bearer ${TOKEN}`;
+  for (let i = 0; i < 2; i++)
+    // The second time it is unloaded already.
+    expect((await post("/v2/repository/models/twice/unload", {}, { authorization })).status).toBe(200);
+  const gone = { name: "twice", version: "1", state: "UNAVAILABLE", reason: "unloaded" };
+  expect([(await index()).body, (await index({ ready: true })).body]).toEqual([[gone], []]);
+  expect((await fetch(`${scene.addresses.http}/v2/models/twice/ready`)).status).toBe(404);
+  const loading = post("/v2/repository/models/twice/load", {}, { authorization });
+  while ((await scene.registry.get("twice")) === undefined) await scene.turn();
+  await scene.serve(twice);
+  expect((await loading).status).toBe(200);
+  expect((await index()).body).toEqual([{ ...gone, state: "READY", reason: "" }]);
 });
 
 test("without an admin token nobody changes anything", async () => {

@@ -103,7 +103,18 @@ export interface IndexEntry {
   readonly reason: string;
 }
 
-export function indexEntry(model: CatalogModel): IndexEntry {
+/** @param unloaded - models that were unloaded; of two of one name and version the other counts */
+export function indexEntries(models: readonly CatalogModel[], unloaded: Iterable<ModelSpec>): IndexEntry[] {
+  const there = new Set(models.map(({ spec }) => spec.name));
+  const gone = [...unloaded]
+    .filter(({ name }) => !there.has(name))
+    .map(({ name, version }) => ({
+      ...{ name: publicNameOf(name), version, state: "UNAVAILABLE" as const, reason: "unloaded" },
+    }));
+  return [...models.map(indexEntry), ...gone];
+}
+
+function indexEntry(model: CatalogModel): IndexEntry {
   const { spec, status } = model;
   const state = isServed(model)
     ? "READY"

@@ -1,8 +1,12 @@
-/** Triton's model repository over the cluster's: models come with the request that loads them, or are there already. */
+/**
+ * Triton's model repository over the cluster's: models come with the request that loads them, or are there already. It
+ * keeps what it unloads.
+ */
 import { ModelRegistry, RouteRegistry, absentModelError } from "@tutti/client/registries";
-import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
+import { describeModel, draftModel, parseModelConfig, passedOverKeys } from "@tutti/onnx-tools";
 import { type ModelSpec, NAME_RULE, TuttiError, isName } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 
 /** Time limit for a load: profiling takes seconds on a busy machine, and Triton's clients wait too. */
 const SERVED_MS = 120_000;
@@ -19,8 +23,10 @@ export interface RepositoryCall {
 export class Repository {
   readonly #registry: ModelRegistry;
   readonly #routes: RouteRegistry;
+  readonly #log: Logger;
 
-  constructor(store: Store) {
+  constructor(store: Store, log: Logger) {
+    this.#log = log;
     this.#registry = new ModelRegistry(store);
     this.#routes = new RouteRegistry(store);
   }
@@ -36,14 +42,15 @@ export class Repository {
     throw new TuttiError("TUTTI_NOT_READY", `"${name}" is ${status.state}: ${status.reason}`, { retryable: false });
   }
 
-  /** @throws {TuttiError} NOT_FOUND */
+  /** A model that is unloaded already stays so. @throws {TuttiError} NOT_FOUND */
   async unload(name: string): Promise<void> {
     checkName(name);
-    if (!(await this.#routes.unload(name))) throw await absentModelError(this.#registry, name);
+    if (!(await this.#routes.unload(name, { keep: true }))) throw await absentModelError(this.#registry, name);
   }
 
-  /** Finds a model to load again, and clears the faults recorded for it. */
+  /** Finds a model to load again, unloaded or not, and clears the faults recorded for it. */
   async #known(name: string): Promise<ModelSpec> {
+    await this.#registry.restore(name);
     const spec = await this.#registry.get(name);
     if (spec === undefined)
       throw new TuttiError(
@@ -56,6 +63,9 @@ export class Repository {
 
   #publish(name: string, file: Uint8Array, config: unknown): Promise<ModelSpec> {
     const given = parseModelConfig(config, "config");
+    const passedOver = passedOverKeys(config);
+    if (passedOver.length > 0)
+      this.#log.info({ name, passedOver: passedOver.join() }, "keys of Triton's that change nothing here");
     const description = describeModel(file);
     const {
       sha256: _,

@@ -149,7 +149,12 @@ export class GatewayScene {
 
   /** Resolves once `fits` returns true; checks after every turn of the event loop. */
   async until(fits: () => boolean): Promise<void> {
-    while (!fits()) await new Promise((resolve) => setImmediate(resolve));
+    while (!fits()) await this.turn();
+  }
+
+  /** A turn of the event loop, in which sockets are read too. */
+  turn(): Promise<void> {
+    return new Promise((resolve) => setImmediate(resolve));
   }
 
   #listen(): void {

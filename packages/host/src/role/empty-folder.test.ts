@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -14,5 +14,15 @@ test("an executor's working directory is its owner's, read-only and empty, or th
   writeFileSync(join(path, "key.nk"), "");
   expect(() => emptyFolder(state)).toThrow(/must be empty/);
   chmodSync(path, 0o700);
+  rmSync(state, { recursive: true });
+});
+
+test("a link in its place changes no mode elsewhere", () => {
+  const state = mkdtempSync(join(tmpdir(), "tutti-empty-"));
+  const target = join(state, "home");
+  mkdirSync(target, { mode: 0o755 });
+  symlinkSync(target, join(state, "empty"));
+  expect(() => emptyFolder(state)).toThrow(/empty is a link/);
+  expect(statSync(target).mode & 0o777).toBe(0o755);
   rmSync(state, { recursive: true });
 });

@@ -1,13 +1,11 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { chmodSync, readdirSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { makeFolder } from "@tutti/admin";
 import type { HostBus, LinkSwitch } from "@tutti/ports/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
 import { type LinkChannel, type LinkEnds, type LinkIdentity, LinkListener, connectLink } from "@tutti/pull-tcp";
+import { makeOwnFolder, makeTemporaryFolder, temporaryFolder } from "./own-folder.ts";
 import { processLives } from "./process-lives.ts";
-import { userId } from "./user-id.ts";
 
 /** Maximum number of known processes of the host. */
 const PEERS_MAX = 1_024;
@@ -136,11 +134,10 @@ export class HostLinks {
 
 /** A folder that only this user can enter (UNIX-2), without the sockets of ended processes. */
 function linksFolder(): string {
-  const folder = process.env[LINKS_VARIABLE] ?? join(tmpdir(), `tutti-${userId()}`, "links");
-  makeFolder(folder);
-  const { uid, mode } = statSync(folder);
-  if (uid !== userId()) throw new Error(`${folder} belongs to another user`);
-  if ((mode & 0o077) !== 0) chmodSync(folder, 0o700);
+  const named = process.env[LINKS_VARIABLE];
+  if (named === undefined) makeTemporaryFolder();
+  const folder = named ?? join(temporaryFolder(), "links");
+  if ((makeOwnFolder(folder).mode & 0o077) !== 0) chmodSync(folder, 0o700);
   for (const name of readdirSync(folder)) {
     const pid = Number(/^(\d+)-/.exec(name)?.[1]);
     if (processLives(pid) === false) rmSync(join(folder, name), { force: true });

@@ -1,5 +1,6 @@
 /** Exports for `services/*`, which run as processes of a cluster. */
 export { emptyFolder } from "./empty-folder.ts";
+export { makeStateFolder } from "./own-folder.ts";
 export * from "./engines.ts";
 export * from "./held.ts";
 export * from "./role-defaults.ts";

@@ -1,8 +1,6 @@
 /**
  * The command line of a role: one table for `services/*`, `tutti run` and `tutti up`, which writes such command lines.
  */
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Role } from "@tutti/protocol";
 import { type GpuId, type Micros, assert } from "@tutti/units";
@@ -46,7 +44,7 @@ import {
 } from "./role-flags.ts";
 import { type OptionSpec } from "../options/option-spec.ts";
 import { type OptionInForce, type Said, optionsInForce, placed, valuesOf } from "../options/options-in-force.ts";
-import { userId } from "./user-id.ts";
+import { temporaryFolder } from "./own-folder.ts";
 import { withCurrentNames } from "../renamed-flags.ts";
 
 export interface RoleOptions {
@@ -180,7 +178,7 @@ function fromValues(values: ReadonlyMap<string, string>): RoleOptions {
     memory: parseMemory(flag("memory")),
     threads: wholeNumber("threads", valued("threads"), 64),
     part: wholeNumber("part", valued("part"), 100),
-    state: flag("state") ?? join(tmpdir(), `tutti-${userId()}`),
+    state: flag("state") ?? temporaryFolder(),
     policy: parsePolicy(valued("policy")),
     prefer: oneOf("prefer", PREFERENCES, valued("prefer")),
     gather: oneOf("gather", GATHERS, valued("gather")),

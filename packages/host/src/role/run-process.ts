@@ -155,7 +155,11 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
   nats.control.onStatus(onStatus);
   nats.answers?.onStatus(onStatus);
   const told: Record<string, unknown> = {};
-  const shared = await shareAmongActors({ roles, options, telemetry, nats, clock, clockErrorUs: () => clockErrorUs });
+  const tokens = keys.map(actorToken);
+  const shared = await shareAmongActors({
+    ...{ roles, tokens, options, telemetry, nats, clock },
+    clockErrorUs: () => clockErrorUs,
+  });
   const actors = await Promise.all(
     starts.map((start, index) => {
       const config = configOf(options, keys[index]!);
@@ -173,7 +177,6 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
       });
     }),
   );
-  const tokens = keys.map(actorToken);
   log.info({ roles: roles.join(","), actors: tokens.join(","), nats: shownAddresses(options.nats), ...told }, "ready");
   unready = () => (ending.begun ? "leaving" : nats.control.connected ? undefined : "no connection to NATS");
   process.send?.({ ready: true, actor: tokens[0], actors: tokens, ...told });
@@ -187,6 +190,8 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
 
 interface SharedParts {
   readonly roles: readonly Role[];
+  /** Tokens of the roles' actors, in the order of `roles`. */
+  readonly tokens: readonly string[];
   readonly options: RoleOptions;
   readonly telemetry: OtelTelemetry;
   readonly nats: NatsConnection;
@@ -195,7 +200,7 @@ interface SharedParts {
 }
 
 /** Creates the resources that the actors of one process share: connection, links, clock, and local actors. */
-async function shareAmongActors({ roles, options, telemetry, nats, clock, clockErrorUs }: SharedParts) {
+async function shareAmongActors({ roles, tokens, options, telemetry, nats, clock, clockErrorUs }: SharedParts) {
   // Every role with links may publish to an actor's subject, so the barrier uses a random one.
   const barrierSubject = (): string => subjectsOf(options.cluster).actor(actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
   const control = new HostBus({ under: nats.control, barrierSubject });
@@ -219,7 +224,6 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
   const common = {
     store,
     clock,
-    telemetry,
     randomBytes,
     processLives,
     local,
@@ -228,6 +232,8 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
   return {
     portsOf: (index: number): ActorPorts => ({
       ...{ ...common, bus: control.actor(), bulk: bulk.actor() },
+      // A role is a service in traces, whatever process it shares.
+      telemetry: telemetry.of({ service: `tutti-${roles[index]!}`, instance: tokens[index]! }),
       ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
       ...(links !== undefined && { links }),
       ...(index === reporter && { vitals }),

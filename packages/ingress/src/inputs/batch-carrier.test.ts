@@ -19,7 +19,7 @@ function carrying(isSent: boolean) {
   const tensorServer = createTensorServer({
     ...{ pending, secret: SECRET, figures: new IngressFigures() },
     ...{ onPulled: () => undefined, onRefused: () => undefined, onNotRun: () => undefined },
-    ...{ settle: () => undefined, onResponded: () => undefined },
+    ...{ settle: () => undefined, onStray: () => undefined, onResponded: () => undefined },
   });
   const carrier = carrierOf(INGRESS, {
     tensorServer,

@@ -24,6 +24,7 @@ function ingress() {
     onRefused: ({ seq }, batcher) => told.push(`${seq} refused to ${batcher}`),
     onNotRun: ({ seq }) => told.push(`${seq} not run`),
     settle: ({ seq }) => told.push(`${seq} settled`),
+    onStray: () => undefined,
     onResponded: () => undefined,
   });
   const pull = (

@@ -25,6 +25,8 @@ export interface TensorServerOptions {
   readonly onNotRun: (held: PendingRequest) => void;
   /** A request has its outcome: outputs, or the error of its own row. */
   readonly settle: (held: PendingRequest, outcome: Uint8Array | TuttiError, results: ResultBatch) => void;
+  /** Results came for a request that is not held any more. */
+  readonly onStray: (seq: number, results: ResultBatch) => void;
   readonly onResponded: (results: ResultBatch) => void;
 }
 
@@ -91,6 +93,7 @@ export function createTensorServer(options: TensorServerOptions): TensorServer {
         }
         if (request === undefined || isNotRun(item) || !wasPulledBy(request, results)) {
           figures.strayResults++;
+          if (request === undefined) options.onStray(item.seq, results);
           continue;
         }
         isTheirs = true;

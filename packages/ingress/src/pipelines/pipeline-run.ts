@@ -3,7 +3,7 @@ import { Instance, type InstanceEffects, type PipelineSpec, type StageSpec } fro
 import { HEADER, TuttiError } from "@tutti/protocol";
 import type { Kept, StepCall, StepOutcome, Steps } from "@tutti/ports/steps";
 import type { Tracer } from "@tutti/ports/telemetry";
-import { type Micros, after, between, micros } from "@tutti/units";
+import { type Instant, type Micros, after, between, micros } from "@tutti/units";
 import { decodeTensors } from "@tutti/wire";
 import { type CatalogModel, NOBODY } from "@tutti/actors/runtime";
 import { checkRoom } from "../admission/admission.ts";
@@ -173,11 +173,21 @@ export class PipelineRun implements InstanceEffects {
     underway.giveUp = steps.run(call, (outcome) => {
       this.#callsUnderway.delete(underway);
       if (this.#instance.hasEnded) return;
+      this.#traceStep(stage, startedAt, outcome instanceof TuttiError ? outcome.message : undefined);
       if (outcome instanceof TuttiError) return this.#failed(stage?.name ?? "finish", outcome);
       this.#ports.measures.noteStep(stage?.name, clock.now(), between(startedAt, clock.now()));
       this.#remember(outcome.read);
       onMade(outcome);
     });
+  }
+
+  /** Shows the time between stages: their functions, waiting for a thread included. */
+  #traceStep(stage: StageSpec | undefined, startedAt: Instant, error: string | undefined): void {
+    const { span } = this.request;
+    if (span === undefined || !span.context.sampled) return;
+    const { tracer, clock } = this.#ports;
+    const name = stage === undefined ? "finish" : `prepare ${stage.name}`;
+    tracer.start(name, { kind: "internal", at: startedAt, parent: span.context }).end(clock.now(), error);
   }
 
   /** Keeps the terms from the body, which are known once the first function has run. */

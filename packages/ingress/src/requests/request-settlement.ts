@@ -15,6 +15,7 @@ import type { PendingRequests } from "./pending-requests.ts";
 import { leavingError } from "../admission/job-admission.ts";
 import type { RefusalLog } from "../refusals/refusal-log.ts";
 import { refusalError } from "../refusals/refusal-error.ts";
+import type { LateRuns } from "../figures/late-runs.ts";
 import { endRequestSpan, traceAccepted } from "../figures/request-spans.ts";
 import type { Shedding } from "../admission/shedding.ts";
 
@@ -31,6 +32,7 @@ export interface RequestSettlementOptions {
   readonly answers: Answers;
   readonly figures: IngressFigures;
   readonly refusals: Pick<RefusalLog, "note">;
+  readonly lateRuns: Pick<LateRuns, "ended">;
   readonly appNames: AppNames;
   /** How long after a request's deadline its timer fires. */
   readonly timerLate: () => Micros;
@@ -96,7 +98,10 @@ export class RequestSettlement {
     else if (held.onSettled === undefined) figures.settle(held, { error, by, now, results });
     else held.onSettled();
     refusals.note(held, { error, by, now, results });
-    if (held.span !== undefined) endRequestSpan(tracer, held, { error, heardAt: now, now: clock.now(), results });
+    if (held.span !== undefined) {
+      endRequestSpan(tracer, held, { error, heardAt: now, now: clock.now(), results });
+      if (results === undefined) this.#options.lateRuns.ended(held);
+    }
     held.ticket?.outcome(error ?? outcome, results);
     onEnded();
   }

@@ -10,6 +10,11 @@ export const DataAddress = schema.record({
   host: schema.text(),
   port: schema.whole(0, 65_535),
   tls: schema.flag,
+  /**
+   * Secret of the ingress' port: a peer that doesn't know it is not let in. Only who may hear heartbeats knows it.
+   * Without it executors don't connect.
+   */
+  secret: schema.optional(schema.text()),
 });
 export type DataAddress = Static<typeof DataAddress>;
 

@@ -137,8 +137,23 @@ export const isModelSpec = stored(
   ),
 );
 
-/** A number that is taken for a model which is about to be written: it has no inputs, so that no reader serves it. */
-export const Reservation = stored("reserved number of a model", 1, schema.record({ reserved: schema.flag }));
+/**
+ * An entry that no reader serves: the number of a model which is about to be written, or a model which was unloaded and
+ * may be asked for again.
+ */
+export const Reservation = stored(
+  "reserved number of a model",
+  1,
+  schema.record({ reserved: schema.flag, unloaded: schema.optional(ModelSpec) }),
+);
+
+/** Unloaded models that are kept; beyond, the one that was unloaded first is gone. */
+export const UNLOADED_MODELS_MAX = 64;
+/** Keys of models that were unloaded and are kept. A model's own name has no dot. */
+export const unloadedKeys = {
+  prefix: "unloaded.",
+  model: (name: string): string => `unloaded.${name}`,
+} as const;
 
 const hasOwnVersion = ({ name, version }: ModelSpec): boolean =>
   [undefined, version].includes(splitModelName(name).version);

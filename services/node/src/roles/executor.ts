@@ -1,13 +1,13 @@
 import { rmSync } from "node:fs";
-import { resolve } from "node:path";
 import { type LastRun, createExecutor } from "@tutti/executor";
-import { CommandError, makeNamedFolder } from "@tutti/admin";
+import { CommandError } from "@tutti/admin";
 import {
   type RoleContext,
   acceleratorName,
   createEmulatedEngine,
   emptyFolder,
   heldBy,
+  makeStateFolder,
   openDataPlane,
   type StartRole,
 } from "@tutti/host/role";
@@ -20,11 +20,10 @@ const KILLED = new Set([undefined, "SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 
 export const start: StartRole = async (context, ready) => {
   const { ports, config, options, fail } = context;
-  const state = resolve(options.state);
+  const state = makeStateFolder(options.state);
   const slot = [options.cluster, shownAddresses(options.nats), ...options.gpus]
     .join("-")
     .replaceAll(/[^A-Za-z0-9-]+/g, "_");
-  makeNamedFolder("--state", state);
   const path = notePath(state, slot, process.pid);
   const lastRuns = lastRunsOf(state, slot);
   // A process that exits by itself was not killed by a model: its note is removed.
