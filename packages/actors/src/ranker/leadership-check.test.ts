@@ -6,7 +6,10 @@ const START = instant(1_767_225_600_000_000);
 const at = (ms: number): Instant => after(START, millis(ms));
 
 test("it holds for 25 ms after the newest that came back was sent, whatever older comes later", () => {
-  const leadershipCheck = new LeadershipCheck(() => undefined);
+  const leadershipCheck = new LeadershipCheck(
+    () => undefined,
+    () => true,
+  );
   expect(leadershipCheck.holds(START)).toBe(false);
   leadershipCheck.begin(START);
   expect([0, 25, 26].map((ms) => leadershipCheck.holds(at(ms)))).toEqual([true, true, false]);
@@ -17,7 +20,10 @@ test("it holds for 25 ms after the newest that came back was sent, whatever olde
 
 test("it is asked for in time, and again when no answer comes", () => {
   const asked: Instant[] = [];
-  const leadershipCheck = new LeadershipCheck((now) => asked.push(now));
+  const leadershipCheck = new LeadershipCheck(
+    (now) => asked.push(now),
+    () => true,
+  );
   leadershipCheck.begin(START);
   for (const ms of [5, 12, 13, 15, 17, 19]) leadershipCheck.refresh(at(ms));
   expect(asked).toEqual([at(13), at(19)]);
@@ -35,7 +41,10 @@ function lookUntil(leadershipCheck: LeadershipCheck, from: number, to: number): 
 
 test("a server that answers nothing for 20 ms ends no lead, and an answer brings back the rule", () => {
   const asked: Instant[] = [];
-  const leadershipCheck = new LeadershipCheck((now) => asked.push(now));
+  const leadershipCheck = new LeadershipCheck(
+    (now) => asked.push(now),
+    () => true,
+  );
   leadershipCheck.begin(START);
   leadershipCheck.refresh(at(13));
   lookUntil(leadershipCheck, 18, 28);
@@ -53,7 +62,10 @@ test("a server that answers nothing for 20 ms ends no lead, and an answer brings
 
 test("a leader that was stopped takes no silence for granted, before or after it was silent", () => {
   for (const silentMs of [0, 1_000]) {
-    const leadershipCheck = new LeadershipCheck(() => undefined);
+    const leadershipCheck = new LeadershipCheck(
+      () => undefined,
+      () => true,
+    );
     leadershipCheck.begin(START);
     leadershipCheck.ask(START);
     lookUntil(leadershipCheck, 5, silentMs);
@@ -69,7 +81,10 @@ test("a leader that was stopped takes no silence for granted, before or after it
 });
 
 test("the answer to a grant, which may come without the server, ends no silence", () => {
-  const leadershipCheck = new LeadershipCheck(() => undefined);
+  const leadershipCheck = new LeadershipCheck(
+    () => undefined,
+    () => true,
+  );
   leadershipCheck.begin(START);
   leadershipCheck.ask(START);
   lookUntil(leadershipCheck, 5, 50);

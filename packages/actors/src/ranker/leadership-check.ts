@@ -12,8 +12,12 @@ import { ALWAYS, type Instant, before, later, micros, millis } from "@tutti/unit
 const PROOF_AGE = millis(25);
 /** Delay before a question to ourselves that has not come back is sent again. */
 export const PROVE_AGAIN = millis(5);
-/** Time awake without the answer to a question after which the server is silent. */
+/**
+ * Time awake without the answer to a question after which the server is silent: where all is near, and where something
+ * far would be given up for it, which a server that is busy for a moment must not cost.
+ */
 const SILENT_AFTER = millis(20);
+const SILENT_AFTER_FAR = millis(500);
 
 export class LeadershipCheck {
   readonly #ask: (now: Instant) => void;
@@ -24,9 +28,15 @@ export class LeadershipCheck {
   #unansweredSince: Instant | undefined;
   #lookedAt: Instant = ALWAYS;
 
-  /** @param ask - sends a question to ourselves; `cameBack` must be called with its answer */
-  constructor(ask: (now: Instant) => void) {
+  readonly #isAllNear: () => boolean;
+
+  /**
+   * @param ask - sends a question to ourselves; `cameBack` must be called with its answer
+   * @param isAllNear - whether all accelerators and batchers can be reached without the server
+   */
+  constructor(ask: (now: Instant) => void, isAllNear: () => boolean) {
     this.#ask = ask;
+    this.#isAllNear = isAllNear;
   }
 
   /** Begins a lead: the lease was taken just now. */
@@ -54,7 +64,8 @@ export class LeadershipCheck {
     return (
       this.#unansweredSince !== undefined &&
       this.#unansweredSince <= before(now, SILENT_AFTER) &&
-      this.#lookedAt >= before(now, PROOF_AGE)
+      this.#lookedAt >= before(now, PROOF_AGE) &&
+      (this.#unansweredSince <= before(now, SILENT_AFTER_FAR) || this.#isAllNear())
     );
   }
   /** Asks again. After a gap between two looks this process may have been stopped, and the silence starts anew. */

@@ -10,7 +10,7 @@ const SELF = actorKey(1);
 const [NEAR_BATCHER, FAR_BATCHER, NEAR_EXECUTOR, FAR_EXECUTOR] = [11, 12, 21, 22].map((key) => actorKey(key));
 
 /** A leader with an accelerator and a batcher on its own host, and on another. */
-function scene() {
+function scene({ far = true } = {}) {
   const clock = new VirtualClock();
   const questions: LeaderAsked[] = [];
   const granted: { readonly to: number; readonly gpu: number }[] = [];
@@ -33,7 +33,7 @@ function scene() {
     return { gpu: gpuId(gpu), ...told };
   };
   const report = (): void => {
-    stepper.gpus.reported(FAR_EXECUTOR!, stateOf(0));
+    if (far) stepper.gpus.reported(FAR_EXECUTOR!, stateOf(0));
     stepper.gpus.reported(NEAR_EXECUTOR!, stateOf(1));
   };
   let offers = 0;
@@ -53,8 +53,10 @@ function scene() {
 test("while the server answers nothing, only near accelerators are granted, to near batchers", () => {
   const { clock, questions, granted, stepper, report, offer } = scene();
   clock.advanceBy(millis(30));
-  offer(FAR_BATCHER!, 1, 200);
-  offer(NEAR_BATCHER!, 2, 200);
+  offer(FAR_BATCHER!, 1, 650);
+  offer(NEAR_BATCHER!, 2, 650);
+  clock.advanceBy(millis(450));
+  expect(stepper.gpus.size).toBe(2); // a server that is busy for a moment costs nothing that is far
   clock.advanceBy(millis(150));
   expect(stepper.gpus.size).toBe(1);
   clock.advanceBy(millis(100));
@@ -70,7 +72,7 @@ test("while the server answers nothing, only near accelerators are granted, to n
 });
 
 test("a leader grants nothing before it knows that the server is silent, and all of its host from then on", () => {
-  const { clock, granted, offer } = scene();
+  const { clock, granted, offer } = scene({ far: false });
   clock.advanceBy(millis(30));
   offer(NEAR_BATCHER!, 2, 1);
   clock.advanceBy(millis(15));

@@ -65,10 +65,13 @@ export class RankStepper {
     const { self, runtime, clock, ctrlFloor, isPlausible, stepDown } = options;
     this.#options = options;
     this.#roundTrip = new DelayEstimator({ floor: ctrlFloor, quantile: 0.99, window: seconds(10), capTimes: 5 });
-    this.#leadershipCheck = new LeadershipCheck((now) => {
-      runtime.send(self, LeaderAsked, { epoch: this.epoch, sentAt: now });
-      this.#asking.set(after(now, PROVE_AGAIN));
-    });
+    this.#leadershipCheck = new LeadershipCheck(
+      (now) => {
+        runtime.send(self, LeaderAsked, { epoch: this.epoch, sentAt: now });
+        this.#asking.set(after(now, PROVE_AGAIN));
+      },
+      () => this.#far().length === 0,
+    );
     this.#alarm = clock.alarm(() => this.#onAlarm());
     this.#asking = clock.alarm(() => this.#look());
     this.#idle = new IdleTimeBroker({
@@ -184,9 +187,15 @@ export class RankStepper {
   }
   /** Heartbeats bring the others back. */
   #keepNear(): void {
-    const { runtime } = this.#options;
-    for (const executor of this.gpus.executors()) if (!runtime.isNear(executor)) this.gpus.lost(executor);
-    for (const batcher of this.#owners.batchers()) if (!runtime.isNear(batcher)) this.batcherLeft(batcher);
+    for (const peer of this.#far()) {
+      this.gpus.lost(peer);
+      this.batcherLeft(peer);
+    }
+  }
+  /** Executors and batchers that are reached through the server only. */
+  #far(): ActorKey[] {
+    const peers = [...this.gpus.executors(), ...this.#owners.batchers()];
+    return peers.filter((peer) => !this.#options.runtime.isNear(peer));
   }
 
   modelStalled(number: number): void {
