@@ -124,13 +124,13 @@ export class FairShares {
   }
 
   /** Counts an arrival, also one that could not have been served whenever it came. */
-  came(request: Classed): void {
-    if (request.isOwn !== true) this.#loss.came();
+  came(at: Instant, request: Classed): void {
+    if (request.isOwn !== true) this.#loss.came(at);
   }
 
   /** Counts a request that was refused because `admit` said so. */
-  refused(request: Classed): void {
-    if (request.isOwn !== true) this.#loss.lost();
+  refused(at: Instant, request: Classed): void {
+    if (request.isOwn !== true) this.#loss.lost(at);
   }
 
   /** Decides whether an arriving request may queue; if not, it is refused as overloaded (SHARE-1). */
@@ -167,7 +167,7 @@ export class FairShares {
    */
   dropped(at: Instant, request: Classed, atOnce = false): void {
     if (request.isOwn === true) return;
-    this.#loss.lost();
+    this.#loss.lost(at);
     if (!this.isOverloaded && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
     this.#dropped++;
     if (atOnce) this.#droppedAtOnce++;
