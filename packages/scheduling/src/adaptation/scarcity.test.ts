@@ -98,18 +98,6 @@ test("what was seen five seconds ago doesn't count any more, however few request
   expect(scarcity.level(0)).toBe(0);
 });
 
-test("slack that was lost five seconds ago counts no more beside a steady trickle of requests", () => {
-  const scarcity = new Scarcity();
-  const levels: number[] = [];
-  for (let now = 50_000; now <= 12_000_000; now += 50_000) {
-    const wait = now < 4_000_000 ? 12_000 : 12; // a thousandth of the slack from 4 s on
-    scarcity.note(at(now), 1, wait, 12_000);
-    if (now % 1_000_000 === 0) levels.push(scarcity.level(0));
-  }
-  expect(levels.slice(0, 5)).toEqual(Array(5).fill(1));
-  for (const level of levels.slice(9)) expect(level).toBeLessThan(0.01);
-});
-
 test("a batch waits for as many requests as save a share that is needed: all of it at level 1, none at 0", () => {
   const profile = { alpha: 1_053, beta: 5_072 };
   const perMicro = 0.005;

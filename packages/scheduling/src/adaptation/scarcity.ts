@@ -39,10 +39,6 @@ export class Scarcity {
   /** Share of requests whose batches found one: 1 − waiting, but all at first, so that who begins may start early. */
   #found = 1;
   #notedAt = -Infinity;
-  /** The largest share that a batch has lost in this period and in the one before, and when this one ends. */
-  #most = 0;
-  #mostBefore = 0;
-  #periodEnd = -Infinity;
 
   /** Share of requests whose batches found no accelerator free at the start that they wanted: 0 … 1. */
   get waiting(): number {
@@ -83,24 +79,9 @@ export class Scarcity {
     this.#notedAt = at;
     const part = weight < 1 ? weight : 1;
     this.#share += part * (share - this.#share);
-    this.#bound(at, share);
     this.#blocked += part * ((wait > 0 && !isOwnRun ? wait : 0) - this.#blocked);
     this.#waiting += part * ((wait > 0 ? 1 : 0) - this.#waiting);
     if (part < 1) this.#found += part * ((wait > 0 ? 0 : 1) - this.#found); // one batch alone doesn't tell
-  }
-
-  /**
-   * Keeps the mean within what batches lost lately. It fades by a third in two seconds, and FULL times a mean that was
-   * 1 is still 1 after nine: light traffic would wait that long for accelerators that are idle again.
-   */
-  #bound(at: Instant, share: number): void {
-    if (at >= this.#periodEnd) {
-      this.#mostBefore = at < this.#periodEnd + MEMORY / 2 ? this.#most : 0;
-      this.#most = 0;
-      this.#periodEnd = at + MEMORY / 2;
-    }
-    if (share > this.#most) this.#most = share;
-    this.#share = Math.min(this.#share, Math.max(this.#most, this.#mostBefore));
   }
 }
 

@@ -124,13 +124,13 @@ export class FairShares {
   }
 
   /** Counts an arrival, also one that could not have been served whenever it came. */
-  came(at: Instant, request: Classed): void {
-    if (request.isOwn !== true) this.#loss.came(at);
+  came(request: Classed): void {
+    if (request.isOwn !== true) this.#loss.came();
   }
 
   /** Counts a request that was refused because `admit` said so. */
-  refused(at: Instant, request: Classed): void {
-    if (request.isOwn !== true) this.#loss.lost(at);
+  refused(request: Classed): void {
+    if (request.isOwn !== true) this.#loss.lost();
   }
 
   /** Decides whether an arriving request may queue; if not, it is refused as overloaded (SHARE-1). */
@@ -167,7 +167,7 @@ export class FairShares {
    */
   dropped(at: Instant, request: Classed, atOnce = false): void {
     if (request.isOwn === true) return;
-    this.#loss.lost(at);
+    this.#loss.lost();
     if (!this.isOverloaded && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
     this.#dropped++;
     if (atOnce) this.#droppedAtOnce++;

@@ -14,18 +14,6 @@ const SHARE = 0.1;
 /** Number of requests over which the share of the lost fades. */
 const REQUESTS = 1_024;
 
-/**
- * Share of the lost from which on they are forgotten once it is quiet. Losses beside long runs of other models stay
- * below it as long as they are remembered: from half of it on accelerators are fully scarce (scarcity.ts).
- */
-const FLOOD_SHARE = 0.01;
-/**
- * Quiet is a time in µs and a number of requests without a loss. Light traffic has its last thousand requests in
- * minutes, and would answer so long for a flood that is over.
- */
-const QUIET = 10_000_000;
-const QUIET_REQUESTS = 50;
-
 export class SustainedLoss {
   /** Share of the latest requests that were lost: 0 … 1. */
   share = 0;
@@ -33,25 +21,17 @@ export class SustainedLoss {
   count = 0;
   #came = 0;
   #lost = 0;
-  /** Time of the last loss if as many were lost as in a flood. */
-  #floodAt = Infinity;
-  /** Number of requests since the last loss. */
-  #cameSince = 0;
   #endsAt = -Infinity;
   #lasts = false;
 
-  came(at: Instant): void {
+  came(): void {
     this.#came++;
-    this.#cameSince++;
-    if (at > this.#floodAt + QUIET && this.#cameSince >= QUIET_REQUESTS) this.share = 0;
     this.share -= this.share / REQUESTS;
   }
-  lost(at: Instant): void {
+  lost(): void {
     this.#lost++;
     this.count++;
     this.share += 1 / REQUESTS;
-    this.#floodAt = this.share >= FLOOD_SHARE ? at : Infinity;
-    this.#cameSince = 0;
   }
 
   /** True if overload lasted in the last whole window. */

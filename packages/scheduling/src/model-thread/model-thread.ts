@@ -88,12 +88,12 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
   // Judge it by its own SLO. A request that is late only because ingress or bus are behind is a sign of overload, like
   // any other that is lost.
   const isHopeless = request.arrivedAt + delay(model, 1) + alone(model, request) > request.deadline;
-  model.shares.came(at, request);
+  model.shares.came(request);
   if (!isHopeless && !model.shares.admit(at, request)) {
     // Sent again by repair.
     if (model.queue.has(request.ingress, request.seq) || model.later?.has(request.ingress, request.seq) === true)
       return;
-    model.shares.refused(at, request);
+    model.shares.refused(request);
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
   if (model.later?.has(request.ingress, request.seq) === true) return; // as above
