@@ -54,10 +54,34 @@ test("a server that answers nothing for 20 ms ends no lead, and an answer brings
   expect(asked.length).toBeLessThan(5_000 / 25 + 5); // each waits for an answer
   // The first answers are to old questions: all that came since must be read, too.
   leadershipCheck.answered(at(13), at(5_030));
-  expect([leadershipCheck.holds(at(5_030)), leadershipCheck.isAsking]).toEqual([false, true]);
-  lookUntil(leadershipCheck, 5_033, 5_043);
-  leadershipCheck.answered(asked.at(-1)!, at(5_044));
-  expect([leadershipCheck.holds(at(5_044)), leadershipCheck.isAsking]).toEqual([true, false]);
+  expect([leadershipCheck.holds(at(5_030)), leadershipCheck.isSilent(at(5_030))]).toEqual([false, false]);
+  leadershipCheck.ask(at(5_033));
+  for (let ms = 5_034; ms <= 5_060; ms += 2) {
+    leadershipCheck.answered(at(4_000), at(ms));
+    leadershipCheck.look(at(ms));
+    expect([leadershipCheck.holds(at(ms)), leadershipCheck.isAsking]).toEqual([false, true]);
+  }
+  leadershipCheck.answered(asked.at(-1)!, at(5_062));
+  expect([leadershipCheck.holds(at(5_062)), leadershipCheck.isAsking]).toEqual([true, false]);
+});
+
+test("an answer ends the asking also where newer questions are still on their way", () => {
+  for (const roundTripMs of [1, 8, 24, 40]) {
+    const asked: Instant[] = [];
+    const leadershipCheck = new LeadershipCheck(
+      (now) => asked.push(now),
+      () => true,
+    );
+    leadershipCheck.begin(START);
+    leadershipCheck.refresh(at(13));
+    for (let ms = 14; ms < 1_000; ms++) {
+      const sentAt = asked.find((question) => after(question, millis(roundTripMs)) === at(ms));
+      if (sentAt !== undefined) leadershipCheck.answered(sentAt, at(ms));
+      if (ms % 5 === 0) leadershipCheck.look(at(ms));
+    }
+    expect(leadershipCheck.isAsking).toBe(false);
+    expect(asked.length).toBeLessThanOrEqual(1 + roundTripMs / 5);
+  }
 });
 
 test("a leader that was stopped takes no silence for granted, before or after it was silent", () => {

@@ -24,6 +24,8 @@ export class LeadershipCheck {
   /** When the newest message that came back was sent. */
   #provenAt: Instant = ALWAYS;
   #askedAt: Instant = ALWAYS;
+  /** When the oldest question was sent whose answer, or that of a later one, ends the asking. */
+  #openedAt: Instant = ALWAYS;
   /** Since when we are awake and have no answer; undefined: no question is open. */
   #unansweredSince: Instant | undefined;
   #lookedAt: Instant = ALWAYS;
@@ -47,10 +49,13 @@ export class LeadershipCheck {
   cameBack(sentAt: Instant): void {
     this.#provenAt = later(this.#provenAt, sentAt);
   }
-  /** A question has come back. A server that answers is not silent: newer questions have their time from now on. */
+  /**
+   * A question has come back. A server that answers is not silent: newer questions have their time from now on. An
+   * answer that is late closes the question, too, but proves nothing: what is still on its way needs another.
+   */
   answered(sentAt: Instant, now: Instant): void {
     this.cameBack(sentAt);
-    if (this.#unansweredSince !== undefined) this.#unansweredSince = sentAt < this.#askedAt ? now : undefined;
+    if (this.#unansweredSince !== undefined) this.#unansweredSince = sentAt < this.#openedAt ? now : undefined;
   }
   holds(now: Instant): boolean {
     return this.#provenAt >= before(now, PROOF_AGE) || this.isSilent(now);
@@ -82,7 +87,7 @@ export class LeadershipCheck {
   ask(now: Instant): void {
     if (this.#askedAt > before(now, PROVE_AGAIN)) return;
     this.#askedAt = now;
-    if (this.#unansweredSince === undefined) this.#unansweredSince = this.#lookedAt = now;
+    if (this.#unansweredSince === undefined) this.#openedAt = this.#unansweredSince = this.#lookedAt = now;
     this.#ask(now);
   }
 }

@@ -9,15 +9,23 @@ import { RankStepper } from "./rank-stepper.ts";
 const SELF = actorKey(1);
 const [NEAR_BATCHER, FAR_BATCHER, NEAR_EXECUTOR, FAR_EXECUTOR] = [11, 12, 21, 22].map((key) => actorKey(key));
 
-/** A leader with an accelerator and a batcher on its own host, and on another. */
-function scene({ far = true } = {}) {
+/**
+ * A leader with an accelerator and a batcher on its own host, and on another. Its questions come back after a round
+ * trip, if they do.
+ */
+function scene({ far = true, roundTripMs = 0 } = {}) {
   const clock = new VirtualClock();
   const questions: LeaderAsked[] = [];
   const granted: { readonly to: number; readonly gpu: number }[] = [];
+  const asked = (question: LeaderAsked): void => {
+    questions.push(question);
+    const answer = clock.alarm(() => stepper.cameBack(question.sentAt));
+    if (roundTripMs > 0) answer.set(after(clock.now(), millis(roundTripMs)));
+  };
   const runtime = {
     isNear: (peer: number) => peer === NEAR_BATCHER || peer === NEAR_EXECUTOR,
     send: (to: number, type: unknown, value: unknown) => {
-      if (type === LeaderAsked) questions.push(value as LeaderAsked);
+      if (type === LeaderAsked) asked(value as LeaderAsked);
       if (type === GpuGranted) granted.push({ to, gpu: (value as GpuGranted).gpu });
     },
     onPacked: () => undefined,
@@ -80,4 +88,35 @@ test("a leader grants nothing before it knows that the server is silent, and all
   offer(NEAR_BATCHER!, 2, 1);
   clock.advanceBy(millis(10));
   expect(granted).toEqual([{ to: NEAR_BATCHER, gpu: 1 }]);
+});
+
+test("while the server answers nothing, what heartbeats bring back is given up again before it is granted", () => {
+  const { clock, granted, stepper, report, offer } = scene();
+  clock.advanceBy(millis(30));
+  offer(NEAR_BATCHER!, 1, 1);
+  clock.advanceBy(millis(600));
+  expect(granted).toEqual([]); // too late for the first
+  for (let beat = 0; beat < 10; beat++) {
+    report();
+    offer(FAR_BATCHER!, 2, 0);
+    offer(NEAR_BATCHER!, 3, 0);
+    clock.advanceBy(millis(20));
+    expect(stepper.gpus.size).toBe(1);
+  }
+  expect(new Set(granted.map(({ to, gpu }) => `${to} ${gpu}`))).toEqual(new Set([`${NEAR_BATCHER} 1`]));
+});
+
+test("one need of a proof asks a few questions, however long they travel", () => {
+  for (const [roundTripMs, far] of [
+    [8, true],
+    [24, true],
+    [40, false],
+  ] as const) {
+    const { clock, questions, offer } = scene({ far, roundTripMs });
+    clock.advanceBy(millis(30));
+    offer(NEAR_BATCHER!, 1, 1);
+    clock.advanceBy(millis(2_000));
+    expect(questions.length).toBeGreaterThan(0);
+    expect(questions.length).toBeLessThan(20);
+  }
 });

@@ -56,7 +56,6 @@ export class RankStepper {
   readonly #alarm: Alarm;
   /** Looks after a question to ourselves that is open. */
   readonly #asking: Alarm;
-  #isSilent = false;
   readonly #retuning: Stop;
   #rank: RankThread | undefined;
   #armedFor: Instant = NEVER;
@@ -120,7 +119,6 @@ export class RankStepper {
   /** Leads from now on, with nothing known. */
   begin(epoch: number): void {
     this.rest();
-    this.#isSilent = false;
     this.#leadershipCheck.begin(this.#now());
     this.#rank = createRankThread({ epoch, ctrl: this.#roundTrip.value(this.#now()), gpusMax: GPUS_MAX });
   }
@@ -170,9 +168,9 @@ export class RankStepper {
   cameBack(sentAt: Instant): void {
     const now = this.#now();
     this.#leadershipCheck.answered(earlier(sentAt, now), now);
-    this.#isSilent = false;
     if (!this.#leadershipCheck.isAsking) this.#asking.clear();
-    this.#onAlarm();
+    // An answer that is too late is no reason for another question: the alarm asks if something is due.
+    if (this.#leadershipCheck.holds(now)) this.#onAlarm();
   }
 
   /** RANKER-5. */
@@ -180,13 +178,12 @@ export class RankStepper {
     if (this.#rank === undefined) return;
     const now = this.#now();
     this.#leadershipCheck.look(now);
-    const isSilent = this.#leadershipCheck.isSilent(now);
-    if (isSilent && !this.#isSilent) this.#keepNear();
-    this.#isSilent = isSilent;
+    this.#keepNearIfSilent(now);
     if (this.#leadershipCheck.isAsking) this.#asking.set(after(now, PROVE_AGAIN));
   }
-  /** Heartbeats bring the others back. */
-  #keepNear(): void {
+  /** Heartbeats bring the others back: for good once the server answers, and until the next look before that. */
+  #keepNearIfSilent(now: Instant): void {
+    if (!this.#leadershipCheck.isSilent(now)) return;
     for (const peer of this.#far()) {
       this.gpus.lost(peer);
       this.batcherLeft(peer);
@@ -215,7 +212,10 @@ export class RankStepper {
     this.#armedFor = NEVER;
     if (this.#rank === undefined) return;
     const now = this.#now();
-    if (this.#leadershipCheck.holds(now)) return this.#step({ kind: "clock-reached", at: now });
+    if (this.#leadershipCheck.holds(now)) {
+      this.#keepNearIfSilent(now);
+      return this.#step({ kind: "clock-reached", at: now });
+    }
     this.#leadershipCheck.ask(now);
     this.#alarm.set(after(now, PROVE_AGAIN));
   }
