@@ -179,6 +179,32 @@ test("a model that is published takes the place of the one that was unloaded", a
   expect(await new Promise((resolve) => store.files.get(file!.object, resolve))).toBe("absent");
 });
 
+test("a version that is published ends that others of its model come back", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const { file } = await registry.publish(model("a"), { model: BYTES });
+  await registry.remove("a", true);
+  const newer = await registry.publish({ ...model("a/3"), version: "3" }, { model: Uint8Array.of(9) });
+  expect(await registry.isUnloaded("a")).toBe(false);
+  await registry.restore("a");
+  expect((await registry.list()).map(({ spec }) => spec)).toEqual([newer]);
+  expect(await new Promise((resolve) => store.files.get(file!.object, resolve))).toBe("absent");
+});
+
+test("a model that can't be restored, since its name has been taken, leaves no files", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const { file } = await registry.publish(model("a"), { model: BYTES });
+  await registry.remove("a", true);
+  const newer = { ...(await registry.publish(model("b"), { model: Uint8Array.of(9) })), name: "a" };
+  await putEntry(store, BUCKET.models, "a", toJson(newer)); // its publisher has not come to forget the one before
+  await registry.restore("a");
+  expect([await registry.get("a"), await registry.isUnloaded("a")]).toEqual([newer, false]);
+  const stored = (object: string): Promise<unknown> => new Promise((resolve) => store.files.get(object, resolve));
+  expect(await stored(file!.object)).toBe("absent");
+  expect(await stored(newer.file!.object)).toEqual({ bytes: Uint8Array.of(9) });
+});
+
 test("of more unloaded models than are kept, the first is gone, its file too", async () => {
   const store = new InMemoryStore();
   const registry = new ModelRegistry(store);

@@ -17,6 +17,7 @@ import {
   isModelStatus,
   isPlacement,
   leaseKeys,
+  publicNameOf,
   routeKeys,
   runTimesKeys,
   splitModelName,
@@ -101,7 +102,7 @@ export class ModelRegistry {
       const next = draft.version ?? nextVersion(known, beside);
       const spec = await this.#write({ ...wanted, version: next }, known === undefined ? undefined : entry?.revision);
       if (spec === undefined) continue;
-      await this.forget(spec.name); // what was unloaded before comes back no more
+      await this.forget(publicNameOf(spec.name)); // what was unloaded before comes back no more
       return spec;
     }
     throw new TuttiError("TUTTI_UNAVAILABLE", `others keep changing ${draft.name} at the same time; try again`);
@@ -147,9 +148,11 @@ export class ModelRegistry {
 
   /** Asks the cluster again to serve a model that was unloaded and kept, with all its versions. */
   async restore(name: string): Promise<void> {
-    for (const { number: _, ...model } of await this.#unloaded.list(name)) {
-      await this.#write(model, undefined); // where somebody has published that name meanwhile, theirs stays
+    for (const kept of await this.#unloaded.list(name)) {
+      const { number: _, ...model } = kept;
+      const spec = await this.#write(model, undefined);
       await this.#unloaded.forget(model.name);
+      if (spec === undefined) await this.#deleteFilesOf([kept]); // somebody has published that name: theirs stays
     }
   }
 

@@ -1,4 +1,4 @@
-import { BUCKET, type ModelStatus, TuttiError, percentOf, routeKeys, stateOf } from "@tutti/protocol";
+import { BUCKET, type ModelStatus, TuttiError, percentOf, routeKeys, stateOf, unloadedKeys } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/ports/store";
 import { instant, micros, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
@@ -125,6 +125,25 @@ test("another default takes over what nobody else has, and its predecessor can t
   expect(await scene.routes.unload("mlp", { keep: true })).toBe(false);
   expect(await scene.models.list()).toEqual([]);
   expect(await scene.routes.get("mlp")).toBeUndefined();
+});
+
+test("a model that is unloaded for good takes with it what was kept of it", async () => {
+  const scene = new Scene();
+  const first = await scene.load("mlp", "1");
+  await scene.load("mlp", "2");
+  const kept = (await getEntry(scene.store, BUCKET.models, "mlp"))!.value;
+  await scene.routes.unload("mlp", { keep: true });
+  await scene.load("mlp", "3");
+  // As a publisher leaves it that ends before it forgets the one before.
+  const unloaded = toJson({ reserved: true, unloaded: JSON.parse(new TextDecoder().decode(kept)) as unknown });
+  await putEntry(scene.store, BUCKET.models, unloadedKeys.model("mlp"), unloaded);
+  await new Promise((resolve) => scene.store.files.put(first.file!.object, Uint8Array.of(1), resolve));
+  expect(await scene.models.isUnloaded("mlp")).toBe(true);
+  expect(await scene.routes.unload("mlp")).toBe(true);
+  expect(await scene.models.isUnloaded("mlp")).toBe(false);
+  await scene.models.restore("mlp");
+  expect(await scene.models.list()).toEqual([]);
+  expect(await new Promise((resolve) => scene.store.files.get(first.file!.object, resolve))).toBe("absent");
 });
 
 test("a version that is not there, not ready, or asked in another way gets nothing, and is told why", async () => {

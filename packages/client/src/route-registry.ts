@@ -186,7 +186,7 @@ export class RouteRegistry {
   /**
    * Stops serving `name/version`, or a model with all its versions and its route.
    *
-   * @param keep - whether it may be restored (ModelRegistry); otherwise one that was kept is forgotten
+   * @param keep - whether it may be restored (ModelRegistry); otherwise what was kept of it is forgotten too
    * @returns false when there is no such model
    * @throws {TuttiError} INVALID_INPUT: requests go to that version
    */
@@ -197,6 +197,7 @@ export class RouteRegistry {
     if (found.length === 0) return keep ? this.#models.isUnloaded(name) : this.#models.forget(modelName);
     if (version !== undefined) await this.#checkUnused(name, found[0]!.spec, listed.length);
     for (const { spec } of found) await this.#models.remove(spec.name, keep);
+    if (!keep) await this.#models.forget(modelName);
     const isRouted = version === undefined && (await this.get(name)) !== undefined;
     if (isRouted) await deleteEntry(this.#store, BUCKET.plan, routeKeys.model(name));
     return true;

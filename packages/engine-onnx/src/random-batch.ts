@@ -28,9 +28,9 @@ export interface RandomBatchOptions {
 /**
  * How values are drawn. `small`: floats in [−1, 1), integers 0 or 1 (often an index, and those always exist). `range`:
  * integers over the range of their type, wider ones over that of a byte. `text`: floats in [0, 1), integers as the
- * letters of a text.
+ * letters of a text. `positive`: floats as in `text`, integers as in `small`.
  */
-export type Draw = "small" | "range" | "text";
+export type Draw = "small" | "range" | "text" | "positive";
 
 /** Fewer wide integers in a row may be a shape, pads or a length: large ones would take the memory of a host. */
 const MAY_BE_SIZES = 2 * RANK_MAX;
@@ -96,10 +96,10 @@ function rangeOf(
   dims: readonly number[],
   { draw, batchSize }: { readonly draw: Draw; readonly batchSize: number },
 ): Range {
-  if (type.startsWith("FP")) return draw === "text" ? [0, 1] : [-1, 1];
+  if (type.startsWith("FP")) return draw === "text" || draw === "positive" ? [0, 1] : [-1, 1];
   const narrow = NARROW[type];
   const maySize = narrow === undefined && elementCount(dims) <= MAY_BE_SIZES * batchSize;
-  if (draw === "small" || type === "BOOL" || maySize) return SMALL;
+  if (draw === "small" || draw === "positive" || type === "BOOL" || maySize) return SMALL;
   return draw === "text" ? LETTERS : (narrow ?? BYTES);
 }
 

@@ -123,6 +123,24 @@ test("integers are drawn over their range, and as 0 or 1 where that fails, as id
   }
 });
 
+test("on a GPU, where an index outside its table may end the process, all integers are 0 or 1", async () => {
+  const inputs = ["FP32", "INT32", "UINT8"].map((type) => ({ name: type, type, dims: ["batch", 32] }));
+  const spec = specOf({ inputs } as unknown as Partial<ModelSpec>);
+  const floats: number[] = [];
+  const integers: number[] = [];
+  const run = async ([x, ...ids]: readonly Tensor[], rows: number): Promise<Tensor[]> => {
+    floats.push(Array.from(valuesOf(x!), Number).reduce((least, value) => Math.min(least, value)));
+    integers.push(...ids.flatMap((id) => Array.from(valuesOf(id), Number)));
+    const values = new Float32Array(rows * WIDTH).fill(rows); // a suspicion: rows of a second kind are tried
+    return [{ name: "y", type: "FP32", dims: [rows, WIDTH], data: new Uint8Array(values.buffer) }];
+  };
+  const problem = await rowInfluence({ spec, bytes: new Uint8Array(), provider: "cuda" }, run);
+  expect(problem).toMatch("rows of a batch influence each other");
+  expect(new Set(integers)).toEqual(new Set([0, 1]));
+  const [first, second] = [floats.slice(0, 13), floats.slice(13)];
+  expect([Math.max(...first) < 0, second.length, Math.min(...second) >= 0]).toEqual([true, 13, true]);
+});
+
 test("real rows judge before drawn ones", async () => {
   const spec = specOf();
   const samples = [7, 8, 9].map((value): Tensor[] => {

@@ -14,9 +14,9 @@ export type RowSource = (pair: number) => Rows | undefined;
 
 /** Pairs are drawn until their rows are unlike, as those of few integers often aren't. */
 const DRAWS = 16;
-/** An index outside its table fails a run on a CPU, and may end the process on a GPU. */
+/** An index outside its table fails a run on a CPU, and may end the process on a GPU: there, integers are 0 or 1. */
 const DRAWS_OF_CPU: readonly Draw[] = ["range", "text", "small"];
-const DRAWS_OF_GPU: readonly Draw[] = ["small", "text"];
+const DRAWS_OF_GPU: readonly Draw[] = ["small", "positive"];
 
 /** Kinds of rows, the likest to real ones first. @param samples - real rows, if there are any */
 export function rowSources(spec: ModelSpec, provider: Provider, samples: readonly Row[] = []): RowSource[] {

@@ -139,8 +139,9 @@ export class InferenceService {
       const reason = isServing ? "" : "not all models of its stages are served";
       return { name: one.name, version: one.version, state: isServing ? "READY" : "UNAVAILABLE", reason };
     };
-    const models = indexEntries(this.#reachable(), this.#parts.unloaded());
-    const all = [...models, ...[...this.#parts.pipelines().values()].map(ofPipeline)];
+    const pipelines = this.#parts.pipelines();
+    const unloaded = [...this.#parts.unloaded()].filter(({ name }) => !pipelines.has(publicNameOf(name)));
+    const all = [...indexEntries(this.#reachable(), unloaded), ...[...pipelines.values()].map(ofPipeline)];
     return all.filter(({ state }) => !only || state === "READY");
   }
 

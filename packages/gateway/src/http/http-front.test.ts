@@ -125,6 +125,11 @@ test("a pipeline is described as its ingress reports it, and is ready while the 
   expect((await ask("/v2/models/broken/ready")).status).toBe(503);
   // As in an ingress, a pipeline hides a model of its name.
   expect((await ask("/v2/models/twice")).body).toMatchObject({ platform: "ensemble" });
+  await scene.registry.remove("twice", true);
+  const listed = (await index()).body as unknown as { readonly name: string; readonly reason: string }[];
+  expect(listed.map(({ name }) => name)).toEqual(["read", "broken", "twice"]);
+  expect(listed.map(({ reason }) => reason)).not.toContain("unloaded");
+  await scene.serve(twice);
   const names = (await ask("/v2/models/stats")).body["model_stats"] as { readonly name: string }[];
   expect(names.map(({ name }) => name).toSorted()).toEqual(["broken", "read", "twice"]);
   expect((await ask("/v2/models/read/versions/1")).body).toMatchObject({ name: "read", platform: "ensemble" });
