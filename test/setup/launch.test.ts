@@ -1,10 +1,11 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
+import { STORAGES } from "../../infra/jaeger/jaeger.mjs";
 import { serves, startsServer } from "../../infra/setup/launch.mjs";
 
 test("a nats-server is brought for the commands that start one, and for no others", () => {
@@ -48,7 +49,8 @@ function launched(args: readonly string[]) {
      process.on("SIGTERM", () => process.exit(0));`,
   );
   execFileSync("mkfifo", [pipe]);
-  execFileSync("mkdir", [module]);
+  mkdirSync(dirname(join(module, STORAGES)), { recursive: true });
+  writeFileSync(join(module, STORAGES), "");
   writeFileSync(
     go,
     `#!/bin/sh
@@ -77,7 +79,8 @@ function launched(args: readonly string[]) {
 test("a system with --jaeger serves while the Jaeger is still built, and is told where it is", async () => {
   const { folder, pipe, next, exit } = launched(["up", "--jaeger"]);
   expect(await next()).toBe("serves 1");
-  writeFileSync(pipe, "\n"); // waits for the build
+  await expect.poll(() => existsSync(join(folder, "building")), { timeout: 20_000 }).toBe(true);
+  writeFileSync(pipe, "\n"); // waits until the build reads it
   expect(await next()).toMatch(new RegExp(`^told ${folder}/bin/jaeger-`));
   expect(await exit).toEqual([7, null]);
 });
