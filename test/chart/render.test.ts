@@ -250,6 +250,16 @@ test("no pod fills its host: its volumes have bounds, and the cache of models fi
   expect(parseBytes(size)! + MODEL_BYTES_MAX).toBeLessThan(12 * 2 ** 30);
 });
 
+test.each(["executor", "node"])("no folder of the %s's lies in a volume where others may rename it", (name) => {
+  const objects = render(EVERYTHING);
+  const { containers } = named(objects, "StatefulSet", `t-tutti-${name}`).spec.template.spec;
+  const { env, volumeMounts } = containers[0];
+  expect(env).toContainEqual({ name: "TUTTI_LINKS", value: "/data/links" });
+  expect(volumeMounts).toContainEqual({ name: "data", mountPath: "/data" });
+  const text = named(objects, "ConfigMap", "t-tutti-config").data!["tutti.yaml"]!;
+  expect(parse(text)).toHaveProperty("state", "/data/state");
+});
+
 test("an upgrade keeps the number of executors that KEDA has set, and says none where it knows none", async () => {
   const replicas = async (values: Values, live: Record<string, number>) =>
     named(await renderUpgrade(values, live, folder), "StatefulSet", "t-tutti-executor").spec.replicas as unknown;

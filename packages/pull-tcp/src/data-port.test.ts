@@ -6,15 +6,18 @@ import { type DataAddress, type PullRequest, type ResultBatch, TOKEN_BYTES } fro
 import type { PullOutcome } from "@tutti/ports/pull";
 import { actorKey, instant, micros } from "@tutti/units";
 import { encodeHello, encodeResults, joinFrame } from "@tutti/wire";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { proofOf } from "./hello-proof.ts";
 import { TcpDataClient, type TcpDataServer, type TcpServerOptions, serveTcp } from "./index.ts";
 
 const INGRESS = actorKey(1_001);
 const EXECUTOR = actorKey(2_002);
 const STRANGERS_MAX = 128;
+const NEW_STRANGERS_MAX = 1_024;
+const SWEEP_MS = 1_000;
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
+  vi.useRealTimers();
   await Promise.all(closing.splice(0).map((close) => close()));
 });
 
@@ -105,8 +108,29 @@ test("sockets that say nothing are bounded in number and in time, and an executo
   expect(await pulled(address)).toHaveProperty("items");
   await Promise.all([...silent, dripping].map(closed));
   expect(server.figures.faults).toBe(silent.length + 1);
-  expect(faults.join("\n")).toMatch(/has not said hello, and newer connections need its place/);
+  expect(faults[0]).toMatch(/has not said hello, and newer connections need its place|no hello in time/);
   expect(await pulled(address)).toHaveProperty("items");
+});
+
+test("a flood doesn't displace a peer that no sweep has seen, and beyond a bound the newest is refused", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  const { server, address, faults } = await serving();
+  const accepted = (count: number): Promise<void> => expect.poll(() => server.figures.connections).toBe(count);
+  const early = await raw(address);
+  for (let count = 1; count < NEW_STRANGERS_MAX; count++) await raw(address);
+  await accepted(NEW_STRANGERS_MAX);
+  expect(faults).toEqual([]);
+  await closed(await raw(address));
+  expect(faults).toEqual([expect.stringMatching(/is cut off: 1024 connections have not said hello/)]);
+  early.write(helloTo(address));
+  await once(early, "data"); // the welcome
+  vi.advanceTimersByTime(SWEEP_MS);
+  const next = await raw(address);
+  await accepted(NEW_STRANGERS_MAX + 2);
+  expect(server.figures.faults).toBe(1 + NEW_STRANGERS_MAX - STRANGERS_MAX);
+  expect(faults[1]).toMatch(/it has not said hello, and newer connections need its place/);
+  next.write(helloTo(address, actorKey(77)));
+  await once(next, "data");
 });
 
 test("a peer that announces a frame and doesn't send it gives the memory back in time", async () => {
@@ -138,20 +162,30 @@ test("after a standstill of the ingress' process a peer isn't late with what it 
   expect(server.figures.faults).toBe(0);
 });
 
-test("one executor has four connections at most, and all of them as many as allowed", async () => {
+test("a fifth connection of one executor ends its oldest, and all of them have as many as allowed", async () => {
   const { address, faults } = await serving({ connectionsMax: 6 });
   const open = async (executor: number): Promise<Socket> => {
     const socket = await raw(address);
     socket.write(helloTo(address, actorKey(executor)));
     return socket;
   };
-  const admitted = async (executor: number): Promise<void> => void (await once(await open(executor), "data"));
-  for (let i = 0; i < 4; i++) await admitted(EXECUTOR);
-  await closed(await open(EXECUTOR));
-  expect(faults.at(-1)).toMatch(/it has 4 connections, which is the most/);
-  await Promise.all([admitted(77), admitted(78)]);
+  const admitted = async (executor: number): Promise<Socket> => {
+    const socket = await open(executor);
+    await once(socket, "data");
+    return socket;
+  };
+  const own: Socket[] = [];
+  for (let i = 0; i < 4; i++) own.push(await admitted(EXECUTOR));
+  expect(faults).toEqual([]);
+  own.push(await admitted(EXECUTOR));
+  await closed(own[0]!);
+  expect(faults).toEqual([expect.stringMatching(/newer connections of this executor need its place/)]);
+  const others = await Promise.all([admitted(77), admitted(78)]);
   await closed(await open(79));
   expect(faults.at(-1)).toMatch(/executors have 6 connections, which is the most/);
+  others.push(await admitted(77)); // where all have as many as allowed, it still takes the place of its own
+  await closed(others[0]);
+  expect([...own.slice(1), ...others.slice(1)].map((socket) => socket.closed)).toEqual(Array(6).fill(false));
 });
 
 test("of many peers that are cut off at once a few are told, and the others are counted", async () => {

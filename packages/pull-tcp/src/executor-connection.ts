@@ -8,9 +8,11 @@ import { FrameSocket } from "./frame-socket.ts";
 import { isProof, proofOf } from "./hello-proof.ts";
 import type { ReceiveBudget } from "./receive-budget.ts";
 
-/** Sweeps until a peer has said hello, and until a frame that it has begun is whole. */
+/** Sweeps until a peer has said hello, and until a frame that it has begun is whole or has grown. */
 const HELLO_SWEEPS = 5;
 const FRAME_SWEEPS = 10;
+/** A frame that has grown so much from one sweep to the next has FRAME_SWEEPS anew: the link is slow, not dead. */
+const FRAME_GROWTH_BYTES_MIN = 65_536;
 /** A larger buffer isn't kept for the next frame. */
 const KEPT_BYTES = 1_048_576;
 
@@ -35,9 +37,10 @@ export class ExecutorConnection {
   readonly #address: string;
   #executor = 0;
   #unanswered = 0;
-  /** Sweeps that have seen the frame #partial, or no hello. */
+  /** Sweeps that have seen the frame #partial hardly grow, or no hello. */
   #sweeps = 0;
   #partial = 0;
+  #partialBytes = 0;
 
   /** @param socket - over TLS: the socket behind the handshake */
   constructor(owner: ConnectionOwner, socket: Socket) {
@@ -59,6 +62,11 @@ export class ExecutorConnection {
   /** 0: it has not said hello. */
   get executor(): number {
     return this.#executor;
+  }
+
+  /** No sweep has seen it yet; asked of one that has not said hello. */
+  get isNew(): boolean {
+    return this.#sweeps === 0;
   }
 
   #onData(chunk: Uint8Array): void {
@@ -129,11 +137,12 @@ export class ExecutorConnection {
    * whose bytes wait in the socket isn't late.
    */
   sweep(): void {
-    const { partial } = this.#assembler;
-    if (this.#executor !== 0 && (partial === 0 || partial !== this.#partial)) {
-      this.#partial = partial;
-      this.#sweeps = 0;
-    } else if (++this.#sweeps >= (this.#executor === 0 ? HELLO_SWEEPS : FRAME_SWEEPS))
+    const { partial, partialBytes } = this.#assembler;
+    const hasGrown = partial !== this.#partial || partialBytes - this.#partialBytes >= FRAME_GROWTH_BYTES_MIN;
+    this.#partial = partial;
+    this.#partialBytes = partialBytes;
+    if (this.#executor !== 0 && (partial === 0 || hasGrown)) this.#sweeps = 0;
+    else if (++this.#sweeps >= (this.#executor === 0 ? HELLO_SWEEPS : FRAME_SWEEPS))
       this.cutOff(this.#executor === 0 ? "no hello in time" : "a frame that it has begun is not whole in time");
   }
 

@@ -36,6 +36,11 @@ export class FrameAssembler {
     return this.#start === this.#end ? 0 : this.#frames + 1;
   }
 
+  /** Bytes of that frame that have come. */
+  get partialBytes(): number {
+    return this.#end - this.#start;
+  }
+
   /** Why the stream can't go on; "" while it can. */
   get fault(): string {
     return this.#fault;

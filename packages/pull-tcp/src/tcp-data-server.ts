@@ -28,7 +28,7 @@ export interface TcpServerOptions {
    * Default 512 MB.
    */
   readonly receivingBytesMax?: number;
-  /** Interval at which connections are looked at: a hello may take five of them, a frame ten. Default 1,000. */
+  /** Interval at which connections are looked at: a hello may take five, a frame ten without growing. Default 1,000. */
   readonly sweepMs?: number;
 }
 
@@ -48,11 +48,16 @@ export interface TcpDataServer extends DataServer {
 }
 
 const CLOSE_MS = 1_000;
-/** Connections that have not said hello: a newer one displaces the oldest. An executor says it at once. */
-const STRANGERS_MAX = 128;
 /**
- * Connections of one executor, which uses one: the others are lost ones that this side has not noticed. With a frame in
- * each it takes half of the memory at most.
+ * Connections that have not said hello: a newer one displaces the oldest, unless no sweep has seen that one. An
+ * executor says hello at once, so that a flood doesn't take its place before it could.
+ */
+const STRANGERS_MAX = 128;
+/** The same, with those that no sweep has seen: the newest is refused. */
+const NEW_STRANGERS_MAX = 1_024;
+/**
+ * Connections of one executor, which uses one: the others are lost ones that this side has not noticed, and a newer one
+ * displaces the oldest. With a frame in each it takes half of the memory at most.
  */
 const CONNECTIONS_OF_ONE_MAX = 4;
 /** Faults that are told in one interval; the others are counted. */
@@ -139,12 +144,16 @@ class ListeningServer implements TcpDataServer, ConnectionOwner {
     const stream = secureContext === undefined ? socket : new TLSSocket(socket, { isServer: true, secureContext });
     const connection = new ExecutorConnection(this, stream);
     this.figures.connections++;
-    this.#strangers.add(connection);
     stream.on("close", () => this.#onClosed(connection));
-    if (this.#strangers.size <= STRANGERS_MAX) return;
-    const [oldest] = this.#strangers;
-    this.#strangers.delete(oldest!);
-    oldest!.cutOff("it has not said hello, and newer connections need its place");
+    this.#strangers.add(connection);
+    for (const oldest of this.#strangers) {
+      if (this.#strangers.size <= STRANGERS_MAX || oldest.isNew) break;
+      this.#strangers.delete(oldest);
+      oldest.cutOff("it has not said hello, and newer connections need its place");
+    }
+    if (this.#strangers.size <= NEW_STRANGERS_MAX) return;
+    this.#strangers.delete(connection);
+    connection.cutOff(`${NEW_STRANGERS_MAX} connections have not said hello, which is the most`);
   }
 
   #onClosed(connection: ExecutorConnection): void {
@@ -154,11 +163,14 @@ class ListeningServer implements TcpDataServer, ConnectionOwner {
 
   admit(connection: ExecutorConnection, executor: number): string | undefined {
     const connectionsMax = this.#options.connectionsMax ?? 1_024;
-    if (this.#executors.size >= connectionsMax)
-      return `executors have ${connectionsMax} connections, which is the most`;
-    let own = 0;
-    for (const other of this.#executors) if (other.executor === executor) own++;
-    if (own >= CONNECTIONS_OF_ONE_MAX) return `it has ${own} connections, which is the most`;
+    const isFull = this.#executors.size >= connectionsMax;
+    const own = [...this.#executors].filter((other) => other.executor === executor);
+    const [oldest] = own;
+    if (oldest === undefined && isFull) return `executors have ${connectionsMax} connections, which is the most`;
+    if (oldest !== undefined && (isFull || own.length >= CONNECTIONS_OF_ONE_MAX)) {
+      this.#executors.delete(oldest);
+      oldest.cutOff("newer connections of this executor need its place");
+    }
     this.#strangers.delete(connection);
     this.#executors.add(connection);
     return undefined;

@@ -147,6 +147,11 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
+{{- /* Variables of every pod of ours. /tmp is a volume in which any user may rename folders; none is trusted there. */ -}}
+{{- define "tutti.env" -}}
+- { name: TUTTI_LINKS, value: /data/links }
+{{- end -}}
+
 {{- /* Values that contradict each other: one line that says what to set. */ -}}
 {{- define "tutti.validate" -}}
 {{- $values := .Values -}}

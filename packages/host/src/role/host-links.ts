@@ -1,10 +1,11 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { chmodSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { CommandError } from "@tutti/admin";
 import type { HostBus, LinkSwitch } from "@tutti/ports/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
 import { type LinkChannel, type LinkEnds, type LinkIdentity, LinkListener, connectLink } from "@tutti/pull-tcp";
-import { makeOwnFolder, makeTemporaryFolder, temporaryFolder } from "./own-folder.ts";
+import { makeOwnFolder, makeOwnNamedFolder, makeTemporaryFolder, temporaryFolder } from "./own-folder.ts";
 import { processLives } from "./process-lives.ts";
 
 /** Maximum number of known processes of the host. */
@@ -135,12 +136,21 @@ export class HostLinks {
 /** A folder that only this user can enter (UNIX-2), without the sockets of ended processes. */
 function linksFolder(): string {
   const named = process.env[LINKS_VARIABLE];
-  if (named === undefined) makeTemporaryFolder();
   const folder = named ?? join(temporaryFolder(), "links");
-  if ((makeOwnFolder(folder).mode & 0o077) !== 0) chmodSync(folder, 0o700);
+  const { mode } = named === undefined ? makeDefaultFolder(folder) : makeOwnNamedFolder(LINKS_VARIABLE, named);
+  if ((mode & 0o077) !== 0) chmodSync(folder, 0o700);
   for (const name of readdirSync(folder)) {
     const pid = Number(/^(\d+)-/.exec(name)?.[1]);
     if (processLives(pid) === false) rmSync(join(folder, name), { force: true });
   }
   return folder;
+}
+
+function makeDefaultFolder(folder: string): { readonly mode: number } {
+  try {
+    makeTemporaryFolder();
+    return makeOwnFolder(folder);
+  } catch (error) {
+    throw new CommandError(`${(error as Error).message}; ${LINKS_VARIABLE} names another folder`, undefined, error);
+  }
 }

@@ -28,7 +28,7 @@ export function makeTemporaryFolder(): void {
   const parent = statSync(dirname(path));
   const isSafe = (parent.mode & OTHERS_MAY_WRITE) === 0 || (parent.mode & STICKY) !== 0;
   if (!isSafe || (parent.uid !== userId() && parent.uid !== ROOT))
-    throw new CommandError(`other users may rename what lies in ${dirname(path)}`);
+    throw new CommandError(`other users may rename what lies in ${dirname(path)}, which is not sticky or not root's`);
 }
 
 /** Makes the folder of --state. @returns its whole path. @throws {CommandError} it can't be made or trusted */
@@ -39,7 +39,8 @@ export function makeStateFolder(state: string): string {
     try {
       makeTemporaryFolder();
     } catch (error) {
-      throw new CommandError(`${(error as Error).message}; --state names another folder`, undefined, error);
+      const advice = "name a folder that only this user can write to with --state";
+      throw new CommandError(`${(error as Error).message}; ${advice}`, undefined, error);
     }
   return path;
 }
@@ -59,6 +60,22 @@ export function makeOwnFolder(path: string, newMode?: number): { readonly mode: 
   const made = lstatSync(path);
   if (!made.isDirectory())
     throw new CommandError(`${path} is a link, which another user may have put there: remove it`);
-  if (HAS_OWNERS && made.uid !== userId()) throw new CommandError(`${path} belongs to another user`);
+  checkOwner(path, made.uid);
   return made;
+}
+
+/**
+ * Makes a folder that the operator names by a flag or a variable, unless it is there; a link to a folder is as good.
+ *
+ * @throws {CommandError} it can't be made, or belongs to another user
+ */
+export function makeOwnNamedFolder(name: string, path: string): { readonly mode: number } {
+  makeNamedFolder(name, path);
+  const made = statSync(path);
+  checkOwner(`${name} ${path}`, made.uid);
+  return made;
+}
+
+function checkOwner(what: string, uid: number): void {
+  if (HAS_OWNERS && uid !== userId()) throw new CommandError(`${what} belongs to another user`);
 }
