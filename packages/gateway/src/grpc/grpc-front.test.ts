@@ -217,7 +217,9 @@ test("everybody reads the repository's index, and models are changed with the ad
   const junk = await failure(call("RepositoryModelLoad", { model_name: "junk", parameters }, { metadata }));
   expect(junk.code).toBe(status.INVALID_ARGUMENT);
   expect(await call("RepositoryModelUnload", { model_name: "twice" }, { metadata })).toEqual({});
-  expect(await call("RepositoryIndex")).toEqual({ models: [] });
+  expect(await call("RepositoryIndex")).toEqual({
+    models: [{ name: "twice", version: "1", state: "UNAVAILABLE", reason: "unloaded" }],
+  });
 });
 
 const { ModelInfer } = inferenceService().service;
