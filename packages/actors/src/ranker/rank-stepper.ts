@@ -170,7 +170,9 @@ export class RankStepper {
     this.#leadershipCheck.answered(earlier(sentAt, now), now);
     if (!this.#leadershipCheck.isAsking) this.#asking.clear();
     // An answer that is too late is no reason for another question: the alarm asks if something is due.
-    if (this.#leadershipCheck.holds(now)) this.#onAlarm();
+    if (!this.#leadershipCheck.holds(now)) return;
+    this.#alarm.clear(); // it may be set to ask again
+    this.#onAlarm();
   }
 
   /** RANKER-5. */
@@ -214,7 +216,7 @@ export class RankStepper {
     const now = this.#now();
     if (this.#leadershipCheck.holds(now)) {
       this.#keepNearIfSilent(now);
-      return this.#step({ kind: "clock-reached", at: now });
+      return this.#step({ kind: "clock-reached", at: this.#now() }); // forgetting what is far took time
     }
     this.#leadershipCheck.ask(now);
     this.#alarm.set(after(now, PROVE_AGAIN));
