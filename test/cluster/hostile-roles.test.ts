@@ -16,7 +16,7 @@ const RETURNS_WITHIN = seconds(5);
 
 /** A cluster that serves two models, and the recorded messages of its actors of a role. */
 function recorded(role: Role, seed: number) {
-  const cluster = new VirtualCluster({ seed, executors: 2, gpus: 2, batchers: 2, rankers: 2 });
+  const cluster = new VirtualCluster({ seed, moves: true, executors: 2, gpus: 2, batchers: 2, rankers: 2 });
   for (const name of ["m", "other"]) cluster.addModel({ name, alphaMs: 1, betaMs: 3, sloMs: 50 });
   const keys = new Set<ActorKey>();
   for (const [name, { actor }] of cluster.running) if (name.startsWith(role)) keys.add(actor.key);

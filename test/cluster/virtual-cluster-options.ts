@@ -8,6 +8,8 @@ import type { Difference } from "./other-release.ts";
 
 export interface VirtualClusterOptions {
   readonly seed?: number;
+  /** Whether each reading of the clock is later than the one before, as in production. Default: as VirtualClock's. */
+  readonly moves?: boolean;
   readonly gpus?: number;
   readonly executors?: number;
   /** Rankers of each sub-cluster. */

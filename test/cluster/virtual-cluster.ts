@@ -10,7 +10,7 @@ import type { ActorPorts } from "@tutti/actors/runtime";
 import { createExecutor, type ExecutorPorts, type LastRun } from "@tutti/executor";
 import { createIngress } from "@tutti/ingress";
 import type { Bus } from "@tutti/ports/bus";
-import type { Clock } from "@tutti/ports/clock";
+import { type Clock, VirtualClock } from "@tutti/ports/clock";
 import { EmulatedEngine, type Engine } from "@tutti/ports/engine";
 import {
   BUCKET,
@@ -72,7 +72,7 @@ export class VirtualCluster extends ActorCluster {
     const faults: string[] = [];
     let keys = 0;
     super({
-      ...{ prng, announces: true },
+      ...{ prng, announces: true, clock: new VirtualClock({ moves: options.moves ?? false }) },
       watcher: {
         onCrash: ({ name }, error) => {
           faults.push(`${name} threw ${stackOf(error)}`);

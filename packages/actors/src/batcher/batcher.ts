@@ -240,12 +240,12 @@ class Batcher implements Actor {
     });
     this.#runtime.onPlausible(GpuGranted, isGrant, (grant, sender) => {
       const entry = this.#threads.get(grant.thread);
-      const at = this.#now();
       // The thread has ended here: decline the grant, so that the accelerator is free before the grant expires.
-      if (entry === undefined || grant.term < entry.term) return this.#dispatcher.decline(grant, at);
+      if (entry === undefined || grant.term < entry.term) return this.#dispatcher.decline(grant, this.#now());
       if (grant.term > entry.term) return;
-      if (this.#router.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, at);
+      if (this.#router.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, this.#now());
       this.#router.noteGrant(entry, grant, sender);
+      const at = this.#now(); // a grant of a new leader has stepped the thread
       entry.grants++;
       entry.grantLagUs += between(this.#dispatcher.dueAt(grant), at);
       const own = this.#modelThreads.ownProfile(grant.thread, () => this.#typeOf(grant));

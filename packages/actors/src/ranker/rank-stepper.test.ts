@@ -1,7 +1,7 @@
 import { VirtualClock } from "@tutti/ports/clock";
 import { GpuGranted, type GpuState, LeaderAsked } from "@tutti/protocol";
 import type { Candidate } from "@tutti/scheduling";
-import { actorKey, after, gpuId, later, micros, millis, threadId } from "@tutti/units";
+import { actorKey, after, gpuId, micros, millis, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { ActorRuntime } from "../runtime/actor-runtime.ts";
 import { RankStepper } from "./rank-stepper.ts";
@@ -14,12 +14,7 @@ const [NEAR_BATCHER, FAR_BATCHER, NEAR_EXECUTOR, FAR_EXECUTOR] = [11, 12, 21, 22
  * trip, if they do.
  */
 function scene({ far = true, roundTripMs = 0 } = {}) {
-  const clock = new VirtualClock();
-  let last = clock.now();
-  const moving = {
-    ...{ alarm: clock.alarm.bind(clock), every: clock.every.bind(clock), endOfTurn: clock.endOfTurn.bind(clock) },
-    ...{ lateness: clock.lateness.bind(clock), now: () => (last = later(clock.now(), after(last, micros(1)))) },
-  }; // as a real clock does: what is read twice in a turn differs
+  const clock = new VirtualClock({ moves: true });
   const questions: LeaderAsked[] = [];
   const granted: { readonly to: number; readonly gpu: number }[] = [];
   const asked = (question: LeaderAsked): void => {
@@ -37,7 +32,7 @@ function scene({ far = true, roundTripMs = 0 } = {}) {
     broadcast: () => undefined,
   } as unknown as ActorRuntime;
   const stepper = new RankStepper({
-    ...{ self: SELF, runtime, clock: moving, ctrlFloor: micros(100), isPlausible: () => true },
+    ...{ self: SELF, runtime, clock, ctrlFloor: micros(100), isPlausible: () => true },
     stepDown: { isOver: false, leaveIfUnowed: () => undefined },
   });
   stepper.begin(1);

@@ -82,6 +82,14 @@ test("time never runs backwards, is never moved from inside, and a loop at one i
   expect(() => clock.every(0 as Micros, () => undefined)).toThrow("period");
 });
 
+test("a clock that moves is later with each reading, and its alarms are never early", () => {
+  const clock = new VirtualClock({ moves: true });
+  const read: Instant[] = [clock.now(), clock.now()];
+  clock.alarm(() => read.push(clock.now(), clock.now())).set(at(2));
+  clock.advanceBy(micros(2));
+  expect(read).toEqual([at(0), at(1), at(2), at(3)]);
+});
+
 test("a hundred times as many alarms cost little more each to move, and none is remembered after it fired", () => {
   const costPerMove = (alarms: number, moves: number): number => {
     const clock = new VirtualClock();

@@ -9,7 +9,7 @@
  *   VCLOCK-4. An instant at which more than `firesMax` callbacks run is a loop that would never end: it throws.
  */
 import { IndexedHeap } from "@tutti/collections";
-import { type Instant, type Micros, NEVER, after, assert, instant, later } from "@tutti/units";
+import { ALWAYS, type Instant, type Micros, NEVER, after, assert, instant, later, micros } from "@tutti/units";
 import type { Alarm, Clock, Stop } from "./clock.ts";
 
 export interface VirtualClockOptions {
@@ -20,6 +20,8 @@ export interface VirtualClockOptions {
   readonly startAt?: Instant;
   /** Value of `lateness()`: the guard that schedulers plan with. Default: 0. */
   readonly lateness?: Micros;
+  /** Whether each reading is later than the one before, as with a real clock. Default: only turns move time (VCLOCK-3). */
+  readonly moves?: boolean;
   /** Most armed alarms and repeating timers at once; one more is a broken invariant. */
   readonly timersMax?: number;
   /** Most callbacks at one instant; one more throws. */
@@ -32,12 +34,14 @@ const FIRES_MAX = 10_000_000;
 
 export class VirtualClock implements Clock {
   readonly #lateness: Micros;
+  readonly #moves: boolean;
   readonly #firesMax: number;
   readonly #due: IndexedHeap;
   /** Callbacks by key of the heap. Keys of alarms that fired are reused, so memory follows the number of armed ones. */
   readonly #fires: ((() => void) | undefined)[] = [];
   readonly #freeKeys: number[] = [];
   #now: Instant;
+  #read: Instant = ALWAYS;
   #insertions = 0;
   #turnEnd: (() => void)[] = [];
   #running = false;
@@ -45,12 +49,15 @@ export class VirtualClock implements Clock {
   constructor(options: VirtualClockOptions = {}) {
     this.#now = options.startAt ?? VIRTUAL_START;
     this.#lateness = options.lateness ?? (0 as Micros);
+    this.#moves = options.moves ?? false;
     this.#firesMax = options.firesMax ?? FIRES_MAX;
     this.#due = new IndexedHeap(options.timersMax ?? TIMERS_MAX);
   }
 
   now(): Instant {
-    return this.#now;
+    if (!this.#moves) return this.#now;
+    this.#read = later(this.#now, after(this.#read, micros(1)));
+    return this.#read;
   }
   lateness(): Micros {
     return this.#lateness;
