@@ -27,11 +27,14 @@ test("it is asked for in time, and again when no answer comes", () => {
   leadershipCheck.begin(START);
   for (const ms of [5, 12, 13, 15, 17, 19]) leadershipCheck.refresh(at(ms));
   expect(asked).toEqual([at(13), at(19)]);
-  leadershipCheck.cameBack(at(19));
+  leadershipCheck.answered(at(19), at(20));
   leadershipCheck.refresh(at(25));
   expect(asked).toHaveLength(2);
   leadershipCheck.ask(at(26));
   expect(asked).toHaveLength(3);
+  leadershipCheck.cameBack(at(30)); // perhaps over a link
+  leadershipCheck.refresh(at(32));
+  expect(asked).toHaveLength(4);
 });
 
 /** Looks every 5 ms, as long as a question is open. */

@@ -3,6 +3,9 @@
  * the answers to its grants, come back in the order of everything else. So a leader that was stopped and wakes sees a
  * successor's announcement before it grants (docs/architecture.md, 8).
  *
+ * An answer that came over a link proves only that the process was awake since its grant was sent, and has read what
+ * the server sent it before: whether the server sends anything, a message to itself alone tells.
+ *
  * A server that is silent brings nobody's announcement, and its silence alone ends no lead. It counts only while this
  * process is awake: what came for a process that was stopped is read before the silence is believed.
  */
@@ -21,8 +24,9 @@ const SILENT_AFTER_FAR = millis(500);
 
 export class LeadershipCheck {
   readonly #ask: (now: Instant) => void;
-  /** When the newest message that came back was sent. */
+  /** When the newest message that came back was sent, and the newest that the server brought back. */
   #provenAt: Instant = ALWAYS;
+  #servedAt: Instant = ALWAYS;
   #askedAt: Instant = ALWAYS;
   /** When the oldest question was sent whose answer, or that of a later one, ends the asking. */
   #openedAt: Instant = ALWAYS;
@@ -43,9 +47,10 @@ export class LeadershipCheck {
 
   /** Begins a lead: the lease was taken just now. */
   begin(now: Instant): void {
-    this.#provenAt = now;
+    this.#provenAt = this.#servedAt = now;
     this.#unansweredSince = undefined;
   }
+  /** A grant was answered, by whatever way. */
   cameBack(sentAt: Instant): void {
     this.#provenAt = later(this.#provenAt, sentAt);
   }
@@ -55,6 +60,7 @@ export class LeadershipCheck {
    */
   answered(sentAt: Instant, now: Instant): void {
     this.cameBack(sentAt);
+    this.#servedAt = later(this.#servedAt, sentAt);
     if (this.#unansweredSince !== undefined) this.#unansweredSince = sentAt < this.#openedAt ? now : undefined;
   }
   holds(now: Instant): boolean {
@@ -82,7 +88,7 @@ export class LeadershipCheck {
   }
   /** Asks again once half of the proof's time is over, so that the answer is here when it is needed. */
   refresh(now: Instant): void {
-    if (this.#provenAt < before(now, micros(PROOF_AGE / 2))) this.ask(now);
+    if (this.#servedAt < before(now, micros(PROOF_AGE / 2))) this.ask(now);
   }
   ask(now: Instant): void {
     if (this.#askedAt > before(now, PROVE_AGAIN)) return;

@@ -11,9 +11,9 @@ const [NEAR_BATCHER, FAR_BATCHER, NEAR_EXECUTOR, FAR_EXECUTOR] = [11, 12, 21, 22
 
 /**
  * A leader with an accelerator and a batcher on its own host, and on another. Its questions come back after a round
- * trip, if they do.
+ * trip, if they do; with `links` its grants to near batchers are answered at once.
  */
-function scene({ far = true, roundTripMs = 0 } = {}) {
+function scene({ far = true, roundTripMs = 0, links = false } = {}) {
   const clock = new VirtualClock({ moves: true });
   const questions: LeaderAsked[] = [];
   const granted: { readonly to: number; readonly gpu: number }[] = [];
@@ -26,7 +26,13 @@ function scene({ far = true, roundTripMs = 0 } = {}) {
     isNear: (peer: number) => peer === NEAR_BATCHER || peer === NEAR_EXECUTOR,
     send: (to: number, type: unknown, value: unknown) => {
       if (type === LeaderAsked) asked(value as LeaderAsked);
-      if (type === GpuGranted) granted.push({ to, gpu: (value as GpuGranted).gpu });
+      if (type !== GpuGranted) return;
+      const grant = value as GpuGranted;
+      granted.push({ to, gpu: grant.gpu });
+      if (links && runtime.isNear(actorKey(to)))
+        clock
+          .alarm(() => stepper.answered({ ...grant, used: false, freeAt: clock.now() }))
+          .set(after(clock.now(), micros(50)));
     },
     onPacked: () => undefined,
     broadcast: () => undefined,
@@ -77,6 +83,18 @@ test("while the server answers nothing, only near accelerators are granted, to n
   offer(FAR_BATCHER!, 1, 3);
   clock.advanceBy(millis(4));
   expect(granted.slice(1)).toEqual([{ to: FAR_BATCHER, gpu: 0 }]);
+});
+
+test("what is far is given up for a silent server however many grants are answered over links, and near ones go on", () => {
+  const { clock, granted, stepper, report, offer } = scene({ links: true });
+  for (let ms = 0; ms < 1_000; ms += 10) {
+    if (ms < 500) report();
+    offer(NEAR_BATCHER!, 1, 2);
+    clock.advanceBy(millis(10));
+  }
+  expect(granted.length).toBeGreaterThan(95);
+  expect(stepper.gpus.size).toBe(1);
+  expect(granted.slice(-40).every(({ gpu }) => gpu === 1)).toBe(true);
 });
 
 test("a leader grants nothing before it knows that the server is silent, and all of its host from then on", () => {
