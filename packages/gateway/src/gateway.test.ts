@@ -26,18 +26,21 @@ const accelerator = (serving: boolean) => ({
 const among = (peers: readonly Heartbeat[]) => (role: Role) => peers.filter((peer) => peer.role === role);
 
 test("a cluster is ready when a request could be answered, and otherwise says what is missing", () => {
-  const serving = beat("executor", { gpus: [accelerator(true)] });
+  const serving = beat("executor", { key: actorKey(2), gpus: [accelerator(true)] });
   const all = [beat("ingress"), beat("batcher"), beat("ranker", { epoch: 3 }), serving];
-  expect(missingParts(true, among(all))).toEqual([]);
-  expect(missingParts(true, among([]))).toHaveLength(4);
+  const [anybody, nobody] = [() => true, () => false];
+  expect(missingParts(true, among(all), nobody)).toEqual([]);
+  expect(missingParts(true, among([]), anybody)).toHaveLength(4);
   const halting = [
     beat("ingress"),
     beat("batcher"),
     beat("ranker", { epoch: 0 }),
     beat("executor", { gpus: [accelerator(false)] }),
   ];
-  expect(missingParts(true, among(halting))).toEqual(["no ranker leads", "no accelerator serves"]);
-  expect(missingParts(false, among(all))).toEqual(["the NATS server can't be reached"]);
+  expect(missingParts(true, among(halting), anybody)).toEqual(["no ranker leads", "no accelerator serves"]);
+  expect(missingParts(false, among(all), anybody)).toEqual([]);
+  for (const isNear of [nobody, (key: number) => key !== serving.key])
+    expect(missingParts(false, among(all), isNear)).toEqual(["the NATS server can't be reached"]);
 });
 
 const advised: ScalingAdvised = { at: instant(1e6), advice: 2, gpus: 3, badRate: 0.2, idleShare: 0 };

@@ -9,7 +9,15 @@ import {
   ActorRuntime,
 } from "@tutti/actors";
 import { presentationOf } from "@tutti/onnx-tools";
-import { ScalingAdvised, StatsReported, publicNameOf, stateOf, versionName } from "@tutti/protocol";
+import {
+  type Heartbeat,
+  type Role,
+  ScalingAdvised,
+  StatsReported,
+  publicNameOf,
+  stateOf,
+  versionName,
+} from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 import { between } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
@@ -99,8 +107,14 @@ export interface GatewayAddresses {
 export function createGateway(ports: GatewayPorts, config: GatewayConfig, ready: () => void): Actor {
   const gateway = new Gateway(ports, config);
   gateway.open(ready);
-  return { role: "gateway", key: config.key, drain: (done) => gateway.drain(done) };
+  return {
+    ...{ role: "gateway", key: config.key, drain: (done) => gateway.drain(done) },
+    missing: () => gateway.missing(),
+  };
 }
+
+/** Statuses that end a silence; after the last two the connection's own state counts. */
+const SILENCE_ENDS: ReadonlySet<string> = new Set(["heard", "reconnected", "disconnected"]);
 
 class Gateway {
   readonly #ports: GatewayPorts;
@@ -127,6 +141,8 @@ class Gateway {
   readonly #listening: { stop(): void }[] = [];
   #advised: ScalingAdvised | undefined;
   #wasServed = false;
+  /** The connection stands, and the server answers nothing. */
+  #isSilent = false;
 
   constructor(ports: GatewayPorts, config: GatewayConfig) {
     this.#ports = ports;
@@ -187,6 +203,11 @@ class Gateway {
           if (reader.read(payload) !== undefined) this.#runtime.faults++;
         }),
       );
+    this.#listening.push(
+      bus.onStatus(({ kind }) => {
+        this.#isSilent = kind === "silent" || (this.#isSilent && !SILENCE_ENDS.has(kind));
+      }),
+    );
     this.#runtime.open();
     this.#routes.open(() => this.#catalog.open(() => void this.#listen(ready)));
   }
@@ -266,7 +287,7 @@ class Gateway {
       versionsOf: (name) => this.#versionsOf(name),
       models: () => [...this.#catalog.targets()].sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1)),
       unloaded: () => this.#catalog.unloaded(),
-      missing: () => missingParts(this.#ports.bus.connected, (role) => this.#runtime.registry.ofRole(role)),
+      missing: () => this.missing(),
       unserved: () => this.#unserved(),
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
       pipelines: () => this.#figures.pipelines(clock.now()),
@@ -291,6 +312,12 @@ class Gateway {
    * Models that the cluster is not ready without. Once all were served the list stays empty, so that a model loaded
    * later does not make the gateway unready.
    */
+  missing(): string[] {
+    const { bus } = this.#ports;
+    const peersOf = (role: Role): Iterable<Heartbeat> => this.#runtime.registry.ofRole(role);
+    return missingParts(bus.connected && !this.#isSilent, peersOf, (peer) => this.#runtime.isNear(peer));
+  }
+
   #unserved(): string[] {
     if (this.#wasServed) return [];
     const unserved = unservedModels(this.#catalog.targets(), this.#config.awaitModels ?? []);

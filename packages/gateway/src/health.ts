@@ -1,5 +1,6 @@
 import type { CatalogModel } from "@tutti/actors";
 import { type Heartbeat, type Role, publicNameOf } from "@tutti/protocol";
+import type { ActorKey } from "@tutti/units";
 
 /** Roles without which no request is answered, with the condition on their heartbeats. */
 const NEEDED: readonly (readonly [Role, (peer: Heartbeat) => boolean, string])[] = [
@@ -11,11 +12,17 @@ const NEEDED: readonly (readonly [Role, (peer: Heartbeat) => boolean, string])[]
 
 /**
  * The reasons why the cluster can't answer requests; empty if it can. While NATS is away peers are not believed dead,
- * since none of them can be heard.
+ * since none of them can be heard; those that are near serve without it.
  */
-export function missingParts(isConnected: boolean, peersOf: (role: Role) => Iterable<Heartbeat>): string[] {
-  if (!isConnected) return ["the NATS server can't be reached"];
-  return NEEDED.filter(([role, fits]) => ![...peersOf(role)].some(fits)).map(([, , text]) => text);
+export function missingParts(
+  isHeard: boolean,
+  peersOf: (role: Role) => Iterable<Heartbeat>,
+  isNear: (peer: ActorKey) => boolean,
+): string[] {
+  const isThere = ([role, fits]: (typeof NEEDED)[number]): boolean =>
+    [...peersOf(role)].some((peer) => fits(peer) && (isHeard || isNear(peer.key)));
+  const missing = NEEDED.filter((part) => !isThere(part)).map(([, , text]) => text);
+  return isHeard || missing.length === 0 ? missing : ["the NATS server can't be reached"];
 }
 
 /** A model that is refused, quarantined or has failed will not be served by waiting; its own status says why. */

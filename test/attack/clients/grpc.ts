@@ -13,6 +13,8 @@ export interface GrpcReply {
   /** -1: the call ended without one. */
   readonly status: number;
   readonly text: string;
+  /** Messages of the answer, each with its prefix. */
+  readonly content: Buffer;
 }
 
 export class GrpcConnection {
@@ -62,15 +64,16 @@ export class GrpcConnection {
 
 function replyOf(stream: ClientHttp2Stream): Promise<GrpcReply> {
   return new Promise((resolve) => {
-    let reply: GrpcReply = { status: -1, text: "the call broke" };
+    let reply = { status: -1, text: "the call broke" };
+    const chunks: Buffer[] = [];
     const hear = (headers: Readonly<Record<string, unknown>>): void => {
       const status = headers["grpc-status"];
       if (status !== undefined) reply = { status: Number(status), text: String(headers["grpc-message"] ?? "") };
     };
     stream.on("response", hear);
     stream.on("trailers", hear);
-    stream.on("close", () => resolve(reply));
-    stream.resume();
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+    stream.on("close", () => resolve({ ...reply, content: Buffer.concat(chunks) }));
   });
 }
 

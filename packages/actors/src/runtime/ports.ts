@@ -76,4 +76,6 @@ export interface Actor {
   readonly key: ActorKey;
   /** Stops taking work, finishes the present work, says goodbye, and then calls `done`. */
   drain(done: () => void): void;
+  /** Why no request that comes here can be answered; empty: it can. Only gateways know. */
+  missing?(): readonly string[];
 }

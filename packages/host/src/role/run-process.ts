@@ -178,7 +178,9 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
     }),
   );
   log.info({ roles: roles.join(","), actors: tokens.join(","), nats: shownAddresses(options.nats), ...told }, "ready");
-  unready = () => (ending.begun ? "leaving" : nats.control.connected ? undefined : "no connection to NATS");
+  const servesAlone = (): boolean => actors.some(({ missing }) => missing?.().length === 0);
+  unready = () =>
+    ending.begun ? "leaving" : nats.control.connected || servesAlone() ? undefined : "no connection to NATS";
   process.send?.({ ready: true, actor: tokens[0], actors: tokens, ...told });
   endInOrder(actors, { ending, endNow }, async () => {
     shared.close();
