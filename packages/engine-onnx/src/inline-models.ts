@@ -10,7 +10,7 @@ import type { ModelSpec } from "@tutti/protocol";
 import type { LoadedModel } from "./loaded-model.ts";
 import { mayTakeLong } from "./may-take-long.ts";
 import type { SessionSettings } from "./provider.ts";
-import { type NoteOptions, NoteWriter } from "./run-note.ts";
+import { type NoteOptions, NoteWriter, inlineNotePath } from "./run-note.ts";
 
 /** Larger files are loaded on the worker alone: making their session would block this thread. */
 const FILE_BYTES_MAX = 16_777_216;
@@ -29,7 +29,7 @@ export class InlineModels {
 
   constructor(settings: SessionSettings, note: NoteOptions | undefined) {
     this.#settings = settings;
-    this.#noteOptions = note;
+    this.#noteOptions = note && { ...note, path: inlineNotePath(note.path) };
   }
 
   /** The run counter, for the worker's watch. */

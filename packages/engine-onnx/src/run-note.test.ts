@@ -11,8 +11,11 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { EngineBatch } from "@tutti/ports/engine";
 import { afterAll, expect, test } from "vitest";
-import { NoteWriter, notePath, notesLeft } from "./run-note.ts";
+import { InlineModels } from "./inline-models.ts";
+import type { LoadedModel } from "./loaded-model.ts";
+import { NoteWriter, inlineNotePath, notePath, notesLeft, removeNotes } from "./run-note.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-notes-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -57,6 +60,39 @@ test("a later run of the same model is noted with its own time", () => {
   const [left] = notesLeft(folder, "main-5");
   expect(left?.note).toMatchObject({ executor: 42, gpu: 3, model: "mlp", number: 7, doing: "run" });
   expect(left?.note.startedAt).toBe(1_700_000_000_002_000);
+});
+
+test("where processes have the same number, a note is read until it is removed, and its successor's stays", () => {
+  const path = notePath(folder, "main-6", process.pid);
+  const write = (number: number): NoteWriter => {
+    const writer = new NoteWriter({ path, executor: number, gpu: 0 });
+    writer.begin({ name: "mlp", number }, "run");
+    return writer;
+  };
+  write(1).close();
+  expect(notesLeft(folder, "main-6")).toMatchObject([{ note: { number: 1 } }]); // it ended before it could tell
+  const [left] = notesLeft(folder, "main-6");
+  const own = write(2);
+  rmSync(left!.path);
+  own.close();
+  expect(notesLeft(folder, "main-6")).toMatchObject([{ note: { number: 2 } }]);
+});
+
+test("runs of the session worker and of the main thread are noted beside each other", async () => {
+  const note = { path: notePath(folder, "main-7", process.pid), executor: 1, gpu: 0 };
+  const worker = new NoteWriter(note);
+  const inline = new InlineModels({ provider: "cpu", threads: 1, device: 0 }, note);
+  const model = { spec: { name: "quick", number: 2 }, run: () => new Promise(() => undefined) };
+  await inline.put("quick", model as unknown as LoadedModel);
+  void inline.run({ model: "quick" } as EngineBatch);
+  worker.begin({ name: "long", number: 1 }, "run");
+  worker.close();
+  const models = notesLeft(folder, "main-7").map(({ note: { model } }) => model);
+  expect(models.sort()).toEqual(["long", "quick"]);
+  new NoteWriter(note).close();
+  new NoteWriter({ ...note, path: inlineNotePath(note.path) }).close();
+  removeNotes(note.path);
+  expect(readdirSync(folder).filter((name) => name.startsWith(`main-7.${process.pid}`))).toEqual([]);
 });
 
 test("a native abort in a load is noted as one", () => {
@@ -126,8 +162,8 @@ test("a link at the note's name is replaced, and neither written through nor rea
   const writer = new NoteWriter({ path, executor: 1, gpu: 0 });
   writer.begin({ name: "bert", number: 2 }, "run");
   expect(JSON.parse(readFileSync(target, "utf8"))).toEqual(note);
-  expect(notesLeft(folder, "linked")).toMatchObject([{ note: { model: "bert" } }]);
   writer.close();
+  expect(notesLeft(folder, "linked")).toMatchObject([{ note: { model: "bert" } }]);
   // Nobody ever writes to the pipe: opening it as a file would wait for ever.
   const pipe = notePath(folder, "piped", process.pid);
   spawnSync("mkfifo", [pipe]);

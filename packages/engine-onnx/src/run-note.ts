@@ -14,6 +14,7 @@ import {
   openSync,
   readFileSync,
   readdirSync,
+  renameSync,
   rmSync,
   writeSync,
 } from "node:fs";
@@ -49,6 +50,8 @@ const BLANK = Uint8Array.of(0x20);
 const TIME_AT = '{"startedAt":'.length;
 const TIME_END = TIME_AT + String(Date.now()).length;
 const SUFFIX = ".run";
+/** Of the main thread, whose runs overlap those of the session worker. */
+const INLINE = ".inline";
 /**
  * Others may write to a folder that --state names. What they put at the note's name is not written through, nor read.
  */
@@ -126,24 +129,46 @@ function removeOld(path: string): void {
 export function notePath(folder: string, slot: string, pid: number): string {
   return join(folder, `${slot}.${pid}${SUFFIX}`);
 }
+/** Path of the same process' note of runs on its main thread. */
+export const inlineNotePath = (path: string): string => `${path.slice(0, -SUFFIX.length)}${INLINE}${SUFFIX}`;
+
+/** Removes the notes of a process that exits by itself: no model has killed it. */
+export function removeNotes(path: string): void {
+  for (const one of [path, inlineNotePath(path)]) rmSync(one, { force: true });
+}
 
 /**
  * Finds the notes of this slot's ended processes; the caller removes each file once it is handled. Empty ones are
- * removed here.
+ * removed here. It is called before this process writes a note: one at that place is put aside, so that neither is
+ * removed for the other.
  */
 export function notesLeft(folder: string, slot: string): { readonly note: RunNote; readonly path: string }[] {
   const found: { note: RunNote; path: string }[] = [];
   for (const name of readdirSync(folder)) {
     if (!name.startsWith(`${slot}.`) || !name.endsWith(SUFFIX)) continue;
-    const pid = Number(name.slice(slot.length + 1, -SUFFIX.length));
+    const pid = Number(name.slice(slot.length + 1, -SUFFIX.length).replace(INLINE, ""));
     // Our own number can only be that of a predecessor: every container counts from one.
     if (!Number.isSafeInteger(pid) || (pid !== process.pid && runs(pid))) continue;
     const path = join(folder, name);
     const note = readNote(path);
-    if (note === undefined) rmSync(path, { force: true });
-    else found.push({ note, path });
+    if (note === undefined) {
+      rmSync(path, { force: true });
+      continue;
+    }
+    const aside = join(folder, `${slot}.${note.startedAt}${name.slice(`${slot}.${pid}`.length)}`);
+    found.push({ note, path: pid === process.pid ? putAside(path, aside) : path });
   }
   return found.sort((a, b) => a.note.startedAt - b.note.startedAt);
+}
+
+/** @param aside - named by a time instead of a process, of which no number is as large */
+function putAside(path: string, aside: string): string {
+  try {
+    renameSync(path, aside);
+    return aside;
+  } catch {
+    return path;
+  }
 }
 
 function readNote(path: string): RunNote | undefined {

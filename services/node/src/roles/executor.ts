@@ -12,7 +12,7 @@ import {
   type StartRole,
 } from "@tutti/host/role";
 import type { Engine } from "@tutti/ports/engine";
-import { type NoteOptions, notePath, notesLeft, startOnnxEngine } from "@tutti/engine-onnx";
+import { type NoteOptions, notePath, notesLeft, removeNotes, startOnnxEngine } from "@tutti/engine-onnx";
 import { actorKey, gpuId, instant, shownAddresses } from "@tutti/units";
 
 /** Signals from outside, as far as the supervisor could tell; perhaps for lack of memory. */
@@ -26,8 +26,7 @@ export const start: StartRole = async (context, ready) => {
     .replaceAll(/[^A-Za-z0-9-]+/g, "_");
   const path = notePath(state, slot, process.pid);
   const lastRuns = lastRunsOf(state, slot);
-  // A process that exits by itself was not killed by a model: its note is removed.
-  context.onEnd(() => rmSync(path, { force: true }));
+  context.onEnd(() => removeNotes(path));
   const data = openDataPlane(context);
   // Paths of other roles' options may be relative.
   if (context.roles.length === 1) process.chdir(emptyFolder(state));
