@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, type Socket, createServer } from "node:net";
 import { TuttiError } from "@tutti/protocol";
 import { expect, test } from "vitest";
 import { isAtLeast } from "./connect-buses.ts";
@@ -26,14 +26,17 @@ test("versions are compared number by number", () => {
 async function pretending(version: string, answers: () => boolean = () => true, more: object = {}) {
   const at = { host: "127.0.0.1", port: 1 };
   const info = { server_id: "X", version, go: "go1", ...at, headers: true, max_payload: 1e6, proto: 1, ...more };
+  const sockets: Socket[] = [];
   const server = createServer((socket) => {
+    sockets.push(socket);
     socket.write(`INFO ${JSON.stringify(info)}\r\n`);
     socket.on("data", (data) => void (answers() && data.includes("PING") && socket.write("PONG\r\n")));
     socket.on("error", () => {});
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  return { url: `nats://127.0.0.1:${port}`, close: () => new Promise((resolve) => server.close(resolve)) };
+  const send = (text: string): void => void sockets.forEach((socket) => socket.write(text));
+  return { url: `nats://127.0.0.1:${port}`, send, close: () => new Promise((resolve) => server.close(resolve)) };
 }
 
 test("a server older than 2.9.10 is refused with its version and the one that is needed", async () => {
@@ -95,6 +98,23 @@ test("closing ends also where the server answers nothing any more", async () => 
   await connection.close();
   await close();
 });
+
+test("a server whose one long message takes seconds is not silent", async () => {
+  let answers = true;
+  const { url, close, send } = await pretending("2.10.0", () => answers);
+  const connection = await connectNats({ servers: url, name: "test" });
+  answers = false; // its PONGs wait behind the message
+  send("MSG long 1 7000000\r\n");
+  const sending = setInterval(() => send("x".repeat(1_000)), 20);
+  const kinds: string[] = [];
+  await new Promise<void>((resolve) =>
+    connection.control.onStatus(({ kind }) => kinds.push(kind) && kind === "slow-consumer" && resolve()),
+  );
+  clearInterval(sending);
+  expect(kinds).not.toContain("silent");
+  await connection.close();
+  await close();
+}, 20_000);
 
 test("a credentials file names the inbox prefix that goes with it; others name none", () => {
   const text = "# ranker\n# inbox-prefix: _INBOX_ranker\nSUA\n";

@@ -62,7 +62,7 @@ export class NatsBus implements Bus {
     this.#closed = connection.closed().then((error) => this.#onClosed(error instanceof Error ? error : undefined));
     this.#lag = new EventLoopLag({
       flush: () => connection.flush(),
-      received: () => connection.stats().inMsgs,
+      received: receivedOf(connection),
       onSlow: (lagMs, stoodStillMs) => this.#onSlow(lagMs, stoodStillMs),
       onSilent: (lagMs) => this.#tell({ kind: "silent", lagMs }),
       onHeard: (lagMs) => this.#tell({ kind: "heard", lagMs }),
@@ -317,6 +317,12 @@ export class NatsBus implements Bus {
 function writerOf(connection: Connection): (() => void) | undefined {
   const { protocol } = connection as { readonly protocol?: { flushPending?: () => void } };
   return typeof protocol?.flushPending === "function" ? () => protocol.flushPending?.() : undefined;
+}
+
+/** Counts what comes in bytes, since a long message is counted as one when it is there; in messages if it can't. */
+function receivedOf(connection: Connection): () => number {
+  const { protocol } = connection as { readonly protocol?: { transport?: { socket?: { bytesRead?: number } } } };
+  return () => protocol?.transport?.socket?.bytesRead ?? connection.stats().inMsgs;
 }
 
 const stoodStillText = (ms: number): string =>
