@@ -46,6 +46,8 @@ export class Faults {
         const entry = cluster.running.get(action.slot);
         return entry && cluster.hostLinks.breakLinks(entry.in.process);
       }
+      case "freeze":
+        return this.#freeze(action.slots, action.forUs);
       case "store-out":
         return this.#closeStore(action.forUs);
       case "headless":
@@ -189,6 +191,26 @@ export class Faults {
     });
   }
 
+  #freeze(slots: readonly string[], forUs: number): void {
+    const names = new Set(slots.map((slot) => this.#cluster.processOf(slot)));
+    const frozen = this.#cluster.processes.filter(({ process }) => names.has(process.name));
+    for (const { process } of frozen) process.freeze();
+    const [inside, store] = [new Set(frozen.map(({ process }) => process.name)), new Set(["store"])];
+    this.#cut(
+      [
+        { from: inside, to: store },
+        { from: store, to: inside },
+      ],
+      forUs,
+    );
+    this.#cluster.later(forUs, () => frozen.forEach((entry) => this.#thaw(entry)));
+  }
+  #thaw({ process }: RunningProcess): void {
+    if (!process.isFrozen) return;
+    this.#checkers.note(`the server of ${process.name} answers again`);
+    process.thaw();
+  }
+
   #disconnect({ slot, which, forUs }: Extract<Action, { kind: "disconnect" }>): void {
     const entry = this.#cluster.running.get(slot)?.in;
     if (entry === undefined) return;
@@ -219,6 +241,7 @@ export class Faults {
     cluster.store.available = true;
     cluster.serverAway = false;
     cluster.showHeld();
+    for (const entry of cluster.processes) this.#thaw(entry);
     for (const slot of [...cluster.running.keys()]) this.#wake(slot);
     for (const entry of cluster.processes) this.#reconnect(entry);
     cluster.reconnectPublishers();

@@ -49,6 +49,11 @@ export type Action =
     }
   /** All links of the process with others of its host break, and messages on their way over them are lost. */
   | { readonly kind: "break-links"; readonly slot: string }
+  /**
+   * The server of these slots' control connections hangs, and the store is out of reach. Links and the data plane go
+   * on, and publishers are heard, as are those that ask over HTTP.
+   */
+  | { readonly kind: "freeze"; readonly slots: readonly string[]; readonly forUs: number }
   | { readonly kind: "store-out"; readonly forUs: number }
   /** The store answers nobody. At the same moment an actor dies whose place can be taken only through the store. */
   | { readonly kind: "headless"; readonly slot: string; readonly forUs: number }
