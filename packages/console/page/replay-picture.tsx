@@ -4,6 +4,7 @@ import type { ReplayAnswer } from "../src/feed.ts";
 import type { Colours } from "./colours.ts";
 import { figure, milliseconds, percent, plural } from "./format.ts";
 import { barsOf } from "./live-store.ts";
+import { replayNotes, sloText } from "./model-row.ts";
 import { Choice, Legend, Meter, Slider, Swatch, Table } from "./parts.tsx";
 import { Timeline } from "./timeline.tsx";
 
@@ -48,6 +49,11 @@ export function ReplayPicture({ answer, colours }: { answer: ReplayAnswer; colou
         </p>
       ))}
       <ReplayModels answer={answer} colours={colours} />
+      {replayNotes(answer.models).map((note) => (
+        <p class="quiet" key={note}>
+          {note}
+        </p>
+      ))}
     </section>
   );
 }
@@ -79,7 +85,7 @@ function ReplayModels({ answer, colours }: { answer: ReplayAnswer; colours: Colo
           <td class="number">{figure(model.offeredRps)}</td>
           <td class="number">{figure(model.batchMean)}</td>
           <td class="number">
-            {milliseconds(model.p99Ms)} / {milliseconds(model.sloMs)}
+            {milliseconds(model.p99Ms)} / {sloText(model)}
           </td>
         </tr>
       ))}

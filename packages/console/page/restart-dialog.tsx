@@ -1,8 +1,8 @@
-/** Asks for confirmation and the token before an actor is restarted, and shows the progress. */
+/** Asks for confirmation and the token before a process is restarted, and shows the progress. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { FeedActor } from "../src/feed.ts";
 import { ask, rememberKey, rememberedKey } from "./feed-client.ts";
 import type { LiveStore } from "./live-store.ts";
+import type { ProcessRow } from "./process-rows.ts";
 import { RestartRight } from "./restart-right.tsx";
 
 const MEANS: Readonly<Record<string, string>> = {
@@ -13,7 +13,13 @@ const MEANS: Readonly<Record<string, string>> = {
   gateway: "This page loses its connection for a moment: it runs here.",
 };
 
-export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; store: LiveStore; onClose: () => void }) {
+interface RestartDialogProps {
+  readonly process: ProcessRow;
+  readonly store: LiveStore;
+  readonly onClose: () => void;
+}
+
+export function RestartDialog({ process: { name, actors, restartBy }, store, onClose }: RestartDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [token, setToken] = useState(rememberedKey());
   const [phase, setPhase] = useState<"asking" | "underway" | "done" | "failed">("asking");
@@ -22,8 +28,9 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
   useEffect(() => dialog.current?.showModal(), []);
   const access = store.hello?.restart ?? "closed";
   const isOpen = access !== "closed";
-  const name = `${actor.process || actor.role} ${actor.actor}`;
-  const steps = store.operations.filter(({ at, what }) => what === `restart ${actor.actor}` && at >= begun.current);
+  const actor = restartBy?.actor ?? "";
+  const means = actors.flatMap(({ role }) => MEANS[role] ?? []);
+  const steps = store.operations.filter(({ at, what }) => what === `restart ${actor}` && at >= begun.current);
 
   const restart = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -31,7 +38,7 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
     begun.current = (store.state?.at ?? Date.now()) - 2_000;
     setPhase("underway");
     try {
-      await ask("/console/restart", { actor: actor.actor }, token);
+      await ask("/console/restart", { actor }, token);
       setPhase("done");
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
@@ -43,8 +50,9 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
       <form onSubmit={(event) => void restart(event)}>
         <h2 id="restart-title">Restart {name}?</h2>
         <p>
-          No request is lost by it. {MEANS[actor.role] ?? "Serving goes on meanwhile."} The gateway's log keeps who
-          asked.
+          No request is lost by it.{" "}
+          {actors.length > 1 && `It is ${actors.map(({ role }) => role).join(", ")} at once. `}
+          {means.length === 0 ? "Serving goes on meanwhile." : means.join(" ")} The gateway's log keeps who asked.
         </p>
         <p class="quiet">
           <RestartRight access={access} />
