@@ -81,10 +81,10 @@ function ProcessRows({ process, now, several, access, onRestart }: ProcessRowsPr
   return (
     <>
       {actors.map((actor, i) => (
-        <tr key={actor.actor}>
+        <tr key={actor.actor} class={i > 0 ? "joined" : ""}>
           {i === 0 && (
             <th scope="rowgroup" rowSpan={actors.length}>
-              {name}
+              <strong>{name}</strong>
             </th>
           )}
           <td>{actor.role}</td>

@@ -32,12 +32,7 @@ export function LiveTimeline({ store, models, colours }: LiveTimelineProps) {
   const [chosenS, setSpan] = useState<number>();
   const readableS = useRef<number>(undefined);
   if (width > 0 && store.bars.length >= CHOSEN_FROM)
-    readableS.current ??=
-      readableSpan(
-        store.bars,
-        width - LEFT,
-        SPANS_S.filter((s) => s <= CHOSEN_MOST_S).map((s) => s * 1_000),
-      ) / 1_000;
+    readableS.current ??= readableSpan(store.bars, width - LEFT, SPANS_S.slice(0, SPANS_S.indexOf(CHOSEN_MOST_S) + 1));
   const spanS = chosenS ?? readableS.current ?? (innerWidth < 720 ? 2 : CHOSEN_MOST_S);
   const [paused, setPaused] = useState<{ readonly to: number; readonly bars: readonly Bar[] }>();
   const [back, setBack] = useState(0);

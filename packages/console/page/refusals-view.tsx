@@ -45,6 +45,7 @@ export function RefusalsView({ store }: { store: LiveStore }) {
             <input
               type="search"
               value={sought}
+              size={28}
               spellcheck={false}
               placeholder="model, application, id, text"
               onInput={(event) => setSought(event.currentTarget.value)}
@@ -81,7 +82,6 @@ const HEAD = [
   ["Cause", "wide"],
   "What its publisher reads",
   ["Id", "wide"],
-  ["Trace", "wide hidden-text"],
 ] as const;
 
 function RefusalRow({ group, hasTraces }: { group: RefusalGroup; hasTraces: boolean }) {
@@ -96,9 +96,16 @@ function RefusalRow({ group, hasTraces }: { group: RefusalGroup; hasTraces: bool
         {text} {count > 1 && <span class="quiet nowrap">and {count - 1} more alike</span>}
       </td>
       <td class="wide">
-        <code class="id">{id}</code>
+        <code class="id long">
+          {hasTraces && trace !== "" ? (
+            <a href={`#traces/${trace}`} title="To its trace">
+              {id}
+            </a>
+          ) : (
+            id
+          )}
+        </code>
       </td>
-      <td class="wide">{hasTraces && trace !== "" && <a href={`#traces/${trace}`}>Trace</a>}</td>
     </tr>
   );
 }

@@ -48,9 +48,9 @@ const labelWidth = ({ size }: Pick<Bar, "size">): number => DIGIT * String(size)
 /** Share of the bars whose number must fit into them. */
 const READABLE = 0.8;
 
-/** The longest of the spans in which most batches are wide enough for their size, or else the shortest; in ms. */
+/** The longest of the spans in which most batches are wide enough for their size, or else the shortest; in seconds. */
 export function readableSpan(bars: readonly Bar[], width: number, spans: readonly number[]): number {
-  const fits = bars.map((bar) => ((bar.end - bar.start) * width) / labelWidth(bar)).sort((a, b) => b - a);
+  const fits = bars.map((bar) => ((bar.end - bar.start) * width) / (1_000 * labelWidth(bar))).sort((a, b) => b - a);
   const longest = fits[Math.ceil(READABLE * fits.length) - 1] ?? Infinity;
   return spans.findLast((span) => span <= longest) ?? spans[0]!;
 }
