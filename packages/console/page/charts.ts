@@ -136,10 +136,10 @@ export function lonelyPoints(column: Column): number[] {
   return column.flatMap((value, i) => (typeof value === "number" && isBroken(i - 1) && isBroken(i + 1) ? [i] : []));
 }
 
-/** What lies beyond the upper end of the axis. */
-export function beyondText({ lines, unit, most = Infinity }: Chart): string {
+/** Where a line leaves the axis, how far it goes. */
+export function beyondText({ lines, most = Infinity }: Pick<Chart, "lines" | "most">): string {
   const highest = Math.max(0, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0)));
-  return highest > most ? `, up to ${figure(highest)} ${unit} beyond the edge` : "";
+  return highest > most ? `, up to ${figure(highest)}` : "";
 }
 
 /** The chart in words: each line's last value and its range. */

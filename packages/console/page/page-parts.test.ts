@@ -132,7 +132,7 @@ test("an axis of shares ends at twice the target, and the chart says how far a l
   const [inTime, , batch, p99] = chartsOf({ models }, () => "", undefined);
   expect([inTime!.most, batch!.most, p99!.most]).toEqual([100, 200, 200]);
   expect(plotted(p99!, [1])[1]).toEqual([200]);
-  expect(beyondText(p99!)).toBe(", up to 1,500 % beyond the edge");
+  expect(beyondText(p99!)).toBe(", up to 1,500");
   expect(beyondText(inTime!)).toBe("");
   expect(chartText(p99!)).toContain("1,500");
 });

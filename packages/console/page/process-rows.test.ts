@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { FeedActor } from "../src/feed.ts";
-import { processRows } from "./process-rows.ts";
+import { processRows, restartMeans } from "./process-rows.ts";
 
 const actor = (id: string, role: string, pid: number, process: string): FeedActor => ({
   ...{ actor: id, role, host: "a", pid, process, startedAt: 0, epoch: null, duty: "" },
@@ -25,4 +25,16 @@ test("roles of one process are one row with one restart, and processes of one na
     ["jobs", [""], undefined],
   ]);
   expect(new Set(rows.map(({ key }) => key)).size).toBe(rows.length);
+});
+
+test("what a restart means is said of the whole process, and never that a spare is there", () => {
+  const [node, ranker] = processRows([
+    ...["ranker", "gateway"].map((role) => actor(role, role, 7, "node")),
+    actor("r2", "ranker", 8, "ranker"),
+  ]).map(restartMeans);
+  expect(ranker).toBe("No request is lost by it. A spare takes the lead in milliseconds.");
+  expect(node).toMatch(
+    /^It is ranker, gateway at once\. Others .* where there are none, nothing is served .* This page/,
+  );
+  expect(node).not.toContain("No request");
 });

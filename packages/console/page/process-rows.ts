@@ -24,3 +24,19 @@ export function processRows(actors: readonly FeedActor[]): ProcessRow[] {
     restartBy: its.find(({ actor }) => actor !== ""),
   }));
 }
+
+/** What a restart of a role does, where it has its process to itself. */
+const MEANS: Readonly<Record<string, string>> = {
+  executor: "It ends the batches that it has; its accelerators serve nothing until it is back.",
+  ranker: "A spare takes the lead in milliseconds.",
+  batcher: "Other batchers take its models; requests that wait are told again.",
+  ingress: "It answers what it has; others take what comes. Where it is the only one, a new one is started first.",
+  gateway: "This page loses its connection for a moment: it runs here.",
+};
+
+export function restartMeans({ actors }: Pick<ProcessRow, "actors">): string {
+  if (actors.length === 1) return `No request is lost by it. ${MEANS[actors[0]!.role] ?? "Serving goes on meanwhile."}`;
+  const roles = actors.map(({ role }) => role).join(", ");
+  const gateway = actors.some(({ role }) => role === "gateway") ? ` ${MEANS["gateway"]}` : "";
+  return `It is ${roles} at once. Others of these roles take over; where there are none, nothing is served until it is back.${gateway}`;
+}

@@ -2,16 +2,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, rememberKey, rememberedKey } from "./feed-client.ts";
 import type { LiveStore } from "./live-store.ts";
-import type { ProcessRow } from "./process-rows.ts";
+import { type ProcessRow, restartMeans } from "./process-rows.ts";
 import { RestartRight } from "./restart-right.tsx";
-
-const MEANS: Readonly<Record<string, string>> = {
-  executor: "It ends the batches that it has; its accelerators serve nothing until it is back.",
-  ranker: "A spare takes the lead in milliseconds.",
-  batcher: "Other batchers take its models; requests that wait are told again.",
-  ingress: "It answers what it has; others take what comes. Where it is the only one, a new one is started first.",
-  gateway: "This page loses its connection for a moment: it runs here.",
-};
 
 interface RestartDialogProps {
   readonly process: ProcessRow;
@@ -19,17 +11,18 @@ interface RestartDialogProps {
   readonly onClose: () => void;
 }
 
-export function RestartDialog({ process: { name, actors, restartBy }, store, onClose }: RestartDialogProps) {
+export function RestartDialog({ process, store, onClose }: RestartDialogProps) {
+  const { name, restartBy } = process;
   const dialog = useRef<HTMLDialogElement>(null);
   const [token, setToken] = useState(rememberedKey());
-  const [phase, setPhase] = useState<"asking" | "underway" | "done" | "failed">("asking");
+  const [phase, setPhase] = useState<"asking" | "underway" | "lost" | "done" | "failed">("asking");
   const [problem, setProblem] = useState("");
   const begun = useRef(Infinity);
   useEffect(() => dialog.current?.showModal(), []);
   const access = store.hello?.restart ?? "closed";
   const isOpen = access !== "closed";
   const actor = restartBy?.actor ?? "";
-  const means = actors.flatMap(({ role }) => MEANS[role] ?? []);
+  const isBack = phase === "lost" && store.connected && !hasActor(store, actor);
   const steps = store.operations.filter(({ at, what }) => what === `restart ${actor}` && at >= begun.current);
 
   const restart = async (event: Event): Promise<void> => {
@@ -41,6 +34,8 @@ export function RestartDialog({ process: { name, actors, restartBy }, store, onC
       await ask("/console/restart", { actor }, token);
       setPhase("done");
     } catch (error) {
+      // The gateway that was asked ends with its process, and its answer with it.
+      if (error instanceof TypeError && process.actors.some(({ role }) => role === "gateway")) return setPhase("lost");
       setProblem(error instanceof Error ? error.message : String(error));
       setPhase("failed");
     }
@@ -49,11 +44,7 @@ export function RestartDialog({ process: { name, actors, restartBy }, store, onC
     <dialog ref={dialog} aria-labelledby="restart-title" onClose={onClose}>
       <form onSubmit={(event) => void restart(event)}>
         <h2 id="restart-title">Restart {name}?</h2>
-        <p>
-          No request is lost by it.{" "}
-          {actors.length > 1 && `It is ${actors.map(({ role }) => role).join(", ")} at once. `}
-          {means.length === 0 ? "Serving goes on meanwhile." : means.join(" ")} The gateway's log keeps who asked.
-        </p>
+        <p>{restartMeans(process)} The gateway's log keeps who asked.</p>
         <p class="quiet">
           <RestartRight access={access} />
         </p>
@@ -67,7 +58,8 @@ export function RestartDialog({ process: { name, actors, restartBy }, store, onC
             </ol>
           )}
           {phase === "underway" && <p>Under way …</p>}
-          {phase === "done" && <p class="done">{name} was restarted.</p>}
+          {phase === "lost" && !isBack && <p>The gateway of this page is being restarted with it …</p>}
+          {(phase === "done" || isBack) && <p class="done">{name} was restarted.</p>}
           {phase === "failed" && <p class="failed">{problem}</p>}
         </div>
         <div class="bar end">
@@ -84,6 +76,8 @@ export function RestartDialog({ process: { name, actors, restartBy }, store, onC
     </dialog>
   );
 }
+
+const hasActor = ({ state }: LiveStore, id: string): boolean => (state?.actors ?? []).some(({ actor }) => actor === id);
 
 function TokenField({ token, onInput }: { token: string; onInput: (token: string) => void }) {
   return (
