@@ -61,6 +61,24 @@ test("the parts of a request's span fill it without a gap, from arrival to answe
   }
 });
 
+test("a batch that waits for the accelerator shows that wait in its own trace and in those of its requests", () => {
+  const { traces, cluster } = world({ gpus: 1, executors: 1, policy: { kind: "eager" } });
+  cluster.ask("slow", { sloMs: 500, value: 1 });
+  cluster.run(millis(20));
+  const second = cluster.ask("slow", { sloMs: 500, value: 2 });
+  cluster.run(millis(400));
+  expect(second.outcomes.map(({ status }) => status)).toEqual(["ok"]);
+  const [request, batch] = ["infer slow", "batch slow"].map((name) => traces.spansNamed(name).at(-1)!);
+  expect(partsOf(traces, request!).map(({ name }) => name)).toEqual([
+    ...["wait", "grant", "pull", "wait for the accelerator", "run", "push", "answer"],
+  ]);
+  for (const whole of [request!, batch!]) {
+    const parts = partsOf(traces, whole);
+    for (const [i, part] of parts.entries())
+      expect([part.name, part.options.at]).toEqual([part.name, parts[i - 1]?.endedAt ?? whole.options.at]);
+  }
+});
+
 test("of requests that head sampling leaves out, those refused are recorded with the reason, and the others are not", () => {
   const { traces, cluster } = world({ sampled: false });
   cluster.ask("echo", { sloMs: 50, value: 1 });

@@ -47,7 +47,7 @@ beforeAll(async () => {
   const emulated = ["--emulate", join(folder, "profiles.yaml"), "--gpus", "4", "--no-demo"];
   if (jaeger !== undefined) vi.stubEnv("TUTTI_JAEGER", jaeger.path);
   const traced = jaeger === undefined ? [] : ["--jaeger"];
-  up = await TuttiUp.start(["--layout", "spread", ...emulated, ...traced, "--admin-token", join(folder, "token")]);
+  up = await TuttiUp.start([...emulated, ...traced, "--admin-token", join(folder, "token")]);
   vi.unstubAllEnvs();
   await building;
   http = String((await up.next("child-ready", ({ http: at }) => at !== undefined))["http"]);
@@ -214,14 +214,40 @@ test("a phone shows refusals without scrolling: their rate on every view, causes
   }
 });
 
+test("a refusal is found by its publisher's id, with its application, and leads to its trace", async () => {
+  const { page, complaints } = await openPage(browser!, DESKTOP);
+  const trace = "7d1ec3f1b0a64d2a8a2f0f2f6c1d9e01";
+  await page.goto(`${http}/#refusals`);
+  await ask("yolo", { "tutti-slo": "40ms", traceparent: `00-${trace}-00f067aa0ba902b7-01` });
+  const rows = page.getByRole("region", { name: "Table: Refusals" }).getByRole("row");
+  await page.getByRole("searchbox", { name: "Search" }).fill(trace, PATIENT);
+  const found = rows.filter({ hasText: trace });
+  await found.getByRole("cell", { name: "e2e", exact: true }).waitFor(PATIENT);
+  expect(await rows.count()).toBe(2); // the head is one
+  if (jaeger !== undefined) {
+    await expect.poll(async () => (await fetch(`${http}/console/traces/${trace}`)).status, PATIENT).toBe(200);
+    await found.getByRole("link").click();
+    await page.getByRole("heading", { name: /^gateway yolo/ }).waitFor(PATIENT);
+  }
+  await page.goto(`${http}/#refusals`);
+  await keepScreenshot(page, "console-refusal-found");
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
 /** Asks in one step: a row that is looked up first may be drawn anew before it is measured. */
 const bottomOf = (element: Locator): Promise<number> =>
   element.evaluate((shown) => shown.getBoundingClientRect().bottom);
 
-test("an actor is restarted from the page, after a question, by who has the token", async () => {
+test("a process is restarted from the page by its one button, after a question, by who has the token", async () => {
   const { page, complaints } = await openPage(browser!, DESKTOP);
   await page.goto(`${http}/#actors`);
-  const button = page.getByRole("button", { name: /^Restart profiler \w+$/ });
+  const rows = page.getByRole("region", { name: "Table: Actors" });
+  for (const role of ["gateway", "ingress", "batcher", "ranker", "executor", "planner", "profiler", "jobs"])
+    await rows.getByRole("cell", { name: role, exact: true }).waitFor(PATIENT);
+  // The node has seven roles, and one restart.
+  expect(await rows.getByRole("button").count()).toBe(2);
+  const button = page.getByRole("button", { name: /^Restart executor-0 \w+$/ });
   await button.waitFor(PATIENT);
   const before = await button.getAttribute("aria-label");
   await button.click();
@@ -236,7 +262,7 @@ test("an actor is restarted from the page, after a question, by who has the toke
     .poll(
       () =>
         page
-          .getByRole("button", { name: /^Restart profiler \w+$/ })
+          .getByRole("button", { name: /^Restart executor-0 \w+$/ })
           .last()
           .getAttribute("aria-label"),
       PATIENT,

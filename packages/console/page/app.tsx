@@ -30,7 +30,7 @@ export function App({ store }: { store: LiveStore }) {
     return onceAFrame((listener) => store.subscribe(listener), draw);
   }, [store]);
   const hash = useHash();
-  const [id, title, View] = VIEWS.find(([name]) => name === hash) ?? VIEWS[0];
+  const [id, title, View] = VIEWS.find(([name]) => name === hash.split("/")[0]) ?? VIEWS[0];
   useEffect(() => {
     document.title = `${title} · Tutti`;
   }, [title]);

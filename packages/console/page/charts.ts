@@ -12,14 +12,20 @@ export interface Line {
 export interface Chart {
   readonly title: string;
   readonly unit: string;
-  /** Least upper end of the axis, and the value of a line that should not be crossed. */
+  /** Least and greatest upper end of the axis; a value beyond it is drawn at the edge, and named above the chart. */
   readonly least: number;
+  readonly most?: number;
+  /** The value of a line that should not be crossed. */
   readonly mark: number | undefined;
   readonly lines: readonly Line[];
 }
 
 /** Lines in one chart: more can't be told apart. */
 export const LINES_SHOWN = 8;
+/** Twice the target, or the SLO: one stall of a second would leave the rest of an axis without it flat on the ground. */
+const SHARE_MOST = 200;
+/** Seconds without a value that a line crosses: reports come late, or one is lost. */
+const BRIDGED_S = 5;
 
 /** @param focus - one model in its own units, else all in comparison */
 export function chartsOf({ models }: Pick<History, "models">, colour: Colours, focus: string | undefined): Chart[] {
@@ -33,6 +39,7 @@ export function chartsOf({ models }: Pick<History, "models">, colour: Colours, f
       title: "In time",
       unit: "%",
       least: 100,
+      most: 100,
       mark: 99,
       lines: lines(({ goodShare }) => goodShare.map((share) => times(share, 100))),
     },
@@ -41,6 +48,7 @@ export function chartsOf({ models }: Pick<History, "models">, colour: Colours, f
       title: "Batch size, of its target",
       unit: "%",
       least: 100,
+      most: SHARE_MOST,
       mark: 100,
       lines: lines(({ batch, target }) => batch.map((size, i) => ratio(size, target[i] ?? null))),
     },
@@ -48,6 +56,7 @@ export function chartsOf({ models }: Pick<History, "models">, colour: Colours, f
       title: "p99 latency, of the SLO",
       unit: "%",
       least: 100,
+      most: SHARE_MOST,
       mark: 100,
       lines: lines(({ p99, slo }) => p99.map((ms) => ratio(ms, slo))),
     },
@@ -86,6 +95,51 @@ function focused(name: string, history: ModelHistory, colour: string): Chart[] {
       ],
     },
   ];
+}
+
+export type Column = (number | null | undefined)[];
+
+/** Columns as uPlot wants them: times, and values by line. A line is broken at null, and goes on across undefined. */
+export function plotted({ lines, most = Infinity }: Pick<Chart, "lines" | "most">, at: readonly number[]): Column[] {
+  // A pause of the page, or of the gateway, has no points: one without values breaks the lines.
+  const times: number[] = [];
+  const places: (number | undefined)[] = [];
+  for (const [i, second] of at.entries()) {
+    const last = times.at(-1);
+    if (last !== undefined && second - last > BRIDGED_S) {
+      times.push(last + 1);
+      places.push(undefined);
+    }
+    times.push(second);
+    places.push(i);
+  }
+  const columns = lines.map(({ values }) => {
+    const column: Column = places.map((place) => (place === undefined ? null : (values[place] ?? null)));
+    bridge(column, times);
+    return column.map((value) => (typeof value === "number" ? Math.min(most, value) : value));
+  });
+  return [times, ...columns];
+}
+
+function bridge(column: Column, times: readonly number[]): void {
+  let last: number | undefined;
+  for (const [i, value] of column.entries()) {
+    if (value === null) continue;
+    if (last !== undefined && times[i]! - times[last]! <= BRIDGED_S + 1) column.fill(undefined, last + 1, i);
+    last = i;
+  }
+}
+
+/** Points that stand alone: a line has no length there. */
+export function lonelyPoints(column: Column): number[] {
+  const isBroken = (i: number): boolean => i < 0 || i >= column.length || column[i] === null;
+  return column.flatMap((value, i) => (typeof value === "number" && isBroken(i - 1) && isBroken(i + 1) ? [i] : []));
+}
+
+/** Where a line leaves the axis, how far it goes. */
+export function beyondText({ lines, most = Infinity }: Pick<Chart, "lines" | "most">): string {
+  const highest = Math.max(0, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0)));
+  return highest > most ? `, up to ${figure(highest)}` : "";
 }
 
 /** The chart in words: each line's last value and its range. */

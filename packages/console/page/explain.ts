@@ -50,15 +50,24 @@ export interface RefusalGroup extends FeedRefusal {
   readonly since: number;
 }
 
+/** The refusals that have a text in what is shown of them, or in an id. */
+export function matchingRefusals(refusals: readonly FeedRefusal[], text: string): readonly FeedRefusal[] {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === "") return refusals;
+  return refusals.filter(({ model, app, id, trace, code, text: reason }) =>
+    [model, app, id, trace, code, shortCode(code), reason].some((part) => part.toLowerCase().includes(wanted)),
+  );
+}
+
 /**
- * Groups adjacent refusals of one model and cause: an overload refuses hundreds alike. @param refusals - oldest first.
+ * Groups adjacent refusals of one model, application and cause: an overload refuses hundreds alike. @param refusals - oldest first.
  * @returns newest first
  */
 export function groupRefusals(refusals: readonly FeedRefusal[]): RefusalGroup[] {
   const groups: RefusalGroup[] = [];
   for (const refusal of refusals.toReversed()) {
     const last = groups.at(-1);
-    if (last?.model === refusal.model && last.code === refusal.code)
+    if (last?.model === refusal.model && last.app === refusal.app && last.code === refusal.code)
       groups[groups.length - 1] = { ...last, count: last.count + 1, since: refusal.at };
     else groups.push({ ...refusal, count: 1, since: refusal.at });
   }

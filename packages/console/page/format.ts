@@ -18,6 +18,8 @@ export function percent(share: number | null | undefined): string {
 
 export function milliseconds(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return "–";
+  if (ms < 0) return `-${milliseconds(-ms)}`;
+  if (ms > 0 && ms < 0.1) return `${Number((1_000 * ms).toPrecision(2))} µs`;
   if (ms >= 10_000) return `${(ms / 1_000).toFixed(0)} s`;
   if (ms >= 1_000) return `${(ms / 1_000).toFixed(1)} s`;
   return `${ms >= 10 ? Math.round(ms) : Number(ms.toPrecision(2))} ms`;

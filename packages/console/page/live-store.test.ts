@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { FeedBatches, FeedHistory, FeedModel, FeedState } from "../src/feed.ts";
+import type { FeedBatches, FeedHistory, FeedModel, FeedRefusal, FeedState } from "../src/feed.ts";
 import { HISTORY_MODELS_MAX, HISTORY_POINTS_MAX, History } from "../src/history.ts";
 import { BARS_KEPT, BARS_LAST_MS, LiveStore, OPERATIONS_KEPT, REFUSALS_KEPT } from "./live-store.ts";
 
@@ -29,6 +29,8 @@ const batches = (at: number, agos: readonly number[]): FeedBatches => ({
   left: 0,
   rows: agos.flatMap((ago) => [1, 0, 4, 0, ago + 9_000, ago + 5_000, ago + 4_000, ago]),
 });
+
+const REFUSAL: FeedRefusal = { at: 1, model: "a", code: "X", text: "", app: "shop", id: "order-1", trace: "" };
 
 test("a batch's times are those of the cluster, and what is older than a minute goes", () => {
   const store = new LiveStore();
@@ -101,7 +103,7 @@ test("whatever comes, and however much, is kept within bounds, with columns of o
         else
           store.apply(
             "refusals",
-            Array.from({ length: one.count }, () => ({ at: now, model: "a", code: "X", text: "" })),
+            Array.from({ length: one.count }, () => ({ ...REFUSAL, at: now })),
             now,
           );
         store.apply("operation", { at: now, what: "restart", text: "" }, now);
@@ -121,9 +123,8 @@ test("whatever comes, and however much, is kept within bounds, with columns of o
 
 test("a new connection begins with the whole, so nothing is told twice", () => {
   const store = new LiveStore();
-  const refusal = { at: 1, model: "a", code: "X", text: "" };
-  store.apply("refusals", [refusal], 0);
+  store.apply("refusals", [REFUSAL], 0);
   store.apply("hello", { cluster: "main", policies: [], restart: "closed", traces: false }, 0);
-  store.apply("refusals", [refusal], 0);
-  expect(store.refusals).toEqual([refusal]);
+  store.apply("refusals", [REFUSAL], 0);
+  expect(store.refusals).toEqual([REFUSAL]);
 });

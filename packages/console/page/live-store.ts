@@ -37,8 +37,9 @@ export const BARS_LAST_MS = 65_000;
 export const REFUSALS_KEPT = 200;
 export const OPERATIONS_KEPT = 50;
 
-/** Fields that a gateway of a release before jobs doesn't send. */
+/** Fields that a gateway of an earlier release doesn't send. */
 const BEFORE_JOBS = { jobs: [], jobsLeft: 0 };
+const BEFORE_IDS = { app: "", id: "", trace: "" };
 
 export class LiveStore {
   hello: FeedHello | undefined;
@@ -99,13 +100,18 @@ export class LiveStore {
         this.#onBatches(value as FeedBatches);
         break;
       case "refusals":
-        this.refusals = [...this.refusals, ...(value as FeedRefusal[])].slice(-REFUSALS_KEPT);
+        this.#onRefusals(value as FeedRefusal[]);
         break;
       case "operation":
         this.operations = [...this.operations, value as FeedOperation].slice(-OPERATIONS_KEPT);
         break;
     }
     this.#changed();
+  }
+
+  #onRefusals(refusals: readonly FeedRefusal[]): void {
+    const fresh = refusals.map((refusal) => ({ ...BEFORE_IDS, ...refusal }));
+    this.refusals = [...this.refusals, ...fresh].slice(-REFUSALS_KEPT);
   }
 
   #onState(state: FeedState, nowMs: number): void {

@@ -1,15 +1,22 @@
 /** The accelerators now, or at the moment at which the user paused them. */
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { FeedModel } from "../src/feed.ts";
 import type { Colours } from "./colours.ts";
 import { clockTime } from "./format.ts";
 import type { Bar, LiveStore } from "./live-store.ts";
 import { Choice, Empty, Legend, Slider } from "./parts.tsx";
-import { Timeline } from "./timeline.tsx";
+import { useSize } from "./theme.ts";
+import { LEFT, Timeline } from "./timeline.tsx";
+import { readableSpan } from "./timeline-shapes.ts";
 
 /** Delay of the live view. Reports come once a second, and a little later here, so that far back all are known. */
 const BEHIND_MS = 1_500;
-const SPANS_S = [2, 5, 10, 30];
+const SPANS_S = [0.2, 0.5, 1, 2, 5, 10, 30];
+/** The picture of a shorter span would run too fast to be read: it stands still for a second at a time. */
+const MOVES_FROM_S = 2;
+/** The longest span that is chosen by itself, and the batches from which on it is. */
+const CHOSEN_MOST_S = 5;
+const CHOSEN_FROM = 30;
 /** Length of the bars' history. */
 const KEPT_S = 60;
 const GPUS_SHOWN = 64;
@@ -21,12 +28,20 @@ interface LiveTimelineProps {
 }
 
 export function LiveTimeline({ store, models, colours }: LiveTimelineProps) {
-  const [spanS, setSpan] = useState(innerWidth < 720 ? 2 : 5);
+  const [box, width] = useSize<HTMLElement>();
+  const [chosenS, setSpan] = useState<number>();
+  const readableS = useRef<number>(undefined);
+  if (width > 0 && store.bars.length >= CHOSEN_FROM)
+    readableS.current ??= readableSpan(store.bars, width - LEFT, SPANS_S.slice(0, SPANS_S.indexOf(CHOSEN_MOST_S) + 1));
+  const spanS = chosenS ?? readableS.current ?? (innerWidth < 720 ? 2 : CHOSEN_MOST_S);
   const [paused, setPaused] = useState<{ readonly to: number; readonly bars: readonly Bar[] }>();
   const [back, setBack] = useState(0);
   const gpus = (store.state?.gpus ?? []).map(({ gpu }) => gpu);
   const shown = gpus.slice(0, GPUS_SHOWN);
-  const now = (): number => Date.now() + store.offset - BEHIND_MS;
+  const now = (): number => {
+    const moment = Date.now() + store.offset - BEHIND_MS;
+    return spanS < MOVES_FROM_S && paused === undefined ? Math.floor(moment / 1_000) * 1_000 : moment;
+  };
   const span = (): { from: number; to: number } => {
     const to = (paused?.to ?? now()) - back * 1_000;
     return { from: to - spanS * 1_000, to };
@@ -36,7 +51,7 @@ export function LiveTimeline({ store, models, colours }: LiveTimelineProps) {
     setPaused(paused === undefined ? { to: now(), bars: store.bars } : undefined);
   };
   return (
-    <section aria-labelledby="accelerators">
+    <section aria-labelledby="accelerators" ref={box}>
       <div class="bar">
         <h2 id="accelerators">Accelerators</h2>
         <button type="button" aria-pressed={paused !== undefined} onClick={pause}>

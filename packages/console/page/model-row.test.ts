@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { textOn } from "./colours.ts";
-import { batchText, latencyText, refusedCauses, rowVerdict } from "./model-row.ts";
+import { batchText, latencyText, refusedCauses, replayNotes, rowVerdict, sloText } from "./model-row.ts";
 
 const row = { good: 10, late: 0, refused: {}, p99Ms: 20, sloMs: 25 };
 
@@ -62,4 +62,15 @@ test("the number on a bar can be read on any colour: a contrast of 4.5 and more"
       expect(text === "#fff" ? 1.05 / (luminance + 0.05) : (luminance + 0.05) / 0.05).toBeGreaterThan(4.5);
     }),
   );
+});
+
+test("a replay whose p99 is beyond the SLO of some says whose SLOs count, and why a p99 is missing", () => {
+  const one = { name: "mlp", p99Ms: 20, sloLeastMs: 50, sloMostMs: 50 };
+  expect([sloText(one), replayNotes([one])]).toEqual(["50 ms", []]);
+  const own = { name: "ocr", p99Ms: 123, sloLeastMs: 50, sloMostMs: 1_500 };
+  expect(sloText(own)).toBe("50 ms to 1.5 s");
+  expect(replayNotes([one, own, { ...one, name: "bert", p99Ms: null }])).toEqual([
+    "Requests of ocr have SLOs of their own: each is in time by its own, and the p99 is that of all.",
+    "bert has no p99: more than one request in a hundred got no answer.",
+  ]);
 });

@@ -1,5 +1,5 @@
 /** How a model's row judges itself. Pure. */
-import type { FeedModel } from "../src/feed.ts";
+import type { FeedModel, ReplayAnswer } from "../src/feed.ts";
 import { goodShare } from "../src/history.ts";
 import { figure, milliseconds } from "./format.ts";
 
@@ -73,4 +73,20 @@ export function latencyText({ p99Ms, sloMs }: Pick<FeedModel, "p99Ms" | "sloMs">
   if (p99Ms === null) return "Nothing was answered.";
   const text = `99 of 100 answers took ${milliseconds(p99Ms)} at most; the SLO is ${milliseconds(sloMs)}`;
   return note === undefined ? `${text}.` : `${text}: ${note}.`;
+}
+
+type ReplayedModel = Pick<ReplayAnswer["models"][number], "name" | "p99Ms" | "sloLeastMs" | "sloMostMs">;
+
+export const sloText = ({ sloLeastMs: least, sloMostMs: most }: Omit<ReplayedModel, "name" | "p99Ms">): string =>
+  least === most ? milliseconds(least) : `${milliseconds(least)} to ${milliseconds(most)}`;
+
+/** Says what the figures are of, where they seem to contradict one another. */
+export function replayNotes(models: readonly ReplayedModel[]): string[] {
+  const several = models.filter(({ sloLeastMs, sloMostMs }) => sloLeastMs !== sloMostMs).map(({ name }) => name);
+  const without = models.filter(({ p99Ms }) => p99Ms === null).map(({ name }) => name);
+  return [
+    several.length > 0 &&
+      `Requests of ${several.join(", ")} have SLOs of their own: each is in time by its own, and the p99 is that of all.`,
+    without.length > 0 && `${without.join(", ")} has no p99: more than one request in a hundred got no answer.`,
+  ].filter((note) => note !== false);
 }

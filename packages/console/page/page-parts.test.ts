@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { chartText, chartsOf } from "./charts.ts";
-import { groupRefusals, shortCode } from "./explain.ts";
+import type { FeedRefusal } from "../src/feed.ts";
+import { beyondText, chartText, chartsOf, lonelyPoints, plotted } from "./charts.ts";
+import { groupRefusals, matchingRefusals, shortCode } from "./explain.ts";
 import { bytes, clockTime, duration, expectedEnd, figure, milliseconds, percent } from "./format.ts";
 import type { ModelHistory } from "../src/history.ts";
 
@@ -15,7 +16,10 @@ test("numbers read as people write them, and nearly all is never shown as all", 
     "100 %",
     "–",
   ]);
-  expect([0.42, 7.25, 42.4, 1_500, 61_000, null].map(milliseconds)).toEqual([
+  expect([0, 0.031, -1_234, 0.42, 7.25, 42.4, 1_500, 61_000, null].map(milliseconds)).toEqual([
+    "0 ms",
+    "31 µs",
+    "-1.2 s",
     "0.42 ms",
     "7.3 ms",
     "42 ms",
@@ -37,22 +41,41 @@ test("a code reads as words", () => {
   expect(shortCode("TUTTI_DEADLINE_INFEASIBLE")).toBe("deadline infeasible");
 });
 
-test("refusals of one model and cause in a row are one line, the newest first", () => {
-  const refusal = (at: number, model: string, code = "X") => ({ at, model, code, text: `text ${at}` });
+const refusal = (at: number, model: string, code = "X", more: Partial<FeedRefusal> = {}): FeedRefusal => ({
+  ...{ at, model, code, text: `text ${at}`, app: "shop", id: `order-${at}`, trace: "" },
+  ...more,
+});
+
+test("refusals are found by anything that is shown of them, and by the trace", () => {
+  const refusals = [
+    refusal(1, "mlp", "TUTTI_DEADLINE_INFEASIBLE"),
+    refusal(2, "ocr", "TUTTI_OVERLOADED", { app: "Till", trace: "4bf92f35" }),
+  ];
+  const found = (text: string): number[] => matchingRefusals(refusals, text).map(({ at }) => at);
+  expect([found(""), found(" ORDER-1 "), found("deadline inf"), found("ocr"), found("text")]).toEqual([
+    ...[[1, 2], [1], [1], [2]],
+    [1, 2],
+  ]);
+  expect([found("till"), found("4bf9"), found("nothing")]).toEqual([[2], [2], []]);
+});
+
+test("refusals of one model, application and cause in a row are one line, the newest first", () => {
   const groups = groupRefusals([
     refusal(1, "a"),
     refusal(2, "b"),
     refusal(3, "b"),
     refusal(4, "b", "Y"),
     refusal(5, "a"),
+    refusal(6, "a", "X", { app: "till" }),
   ]);
   expect(groups.map(({ at, since, model, code, count }) => [at, since, model, code, count])).toEqual([
+    [6, 6, "a", "X", 1],
     [5, 5, "a", "X", 1],
     [4, 4, "b", "Y", 1],
     [3, 2, "b", "X", 2],
     [1, 1, "a", "X", 1],
   ]);
-  expect(groups[2]!.text).toBe("text 3");
+  expect(groups[3]!.text).toBe("text 3");
 });
 
 const history = (good: number, more: Partial<ModelHistory> = {}): ModelHistory => ({
@@ -85,4 +108,31 @@ test("a chart is said in words: what is now, and how far it went", () => {
     "Queue in requests, now: a 3, between 2 and 7 so far; b unknown",
   );
   expect(chartText({ ...chart, lines: [] })).toBe("Queue in requests, now: nothing yet");
+});
+
+test("a line ends where minutes have no data, crosses seconds without, and shows a value that stands alone", () => {
+  const lineOf = (values: (number | null)[], at: number[]) =>
+    plotted({ lines: [{ label: "a", colour: "", isReference: false, values }] }, at);
+  expect(lineOf([1, null, null, 2], [10, 11, 12, 13])[1]).toEqual([1, undefined, undefined, 2]);
+  const minutes = Array.from({ length: 8 }, (_, i) => 10 + i);
+  expect(lineOf([1, null, null, null, null, null, null, 2], minutes)[1]).toEqual([1, ...Array(6).fill(null), 2]);
+  // A page that slept has no points at all for the time.
+  const slept = lineOf([1, 2, 3], [10, 11, 200]);
+  expect(slept).toEqual([
+    [10, 11, 12, 200],
+    [1, 2, null, 3],
+  ]);
+  expect(lonelyPoints(slept[1]!)).toEqual([3]);
+  expect(lonelyPoints([4, null, 5, undefined, 6, null, 7, 8])).toEqual([0]);
+  expect(lineOf([null, 3], [1, 2])[1]).toEqual([null, 3]);
+});
+
+test("an axis of shares ends at twice the target, and the chart says how far a line went beyond", () => {
+  const models = new Map([["a", history(1, { p99: [375], target: [1] })]]);
+  const [inTime, , batch, p99] = chartsOf({ models }, () => "", undefined);
+  expect([inTime!.most, batch!.most, p99!.most]).toEqual([100, 200, 200]);
+  expect(plotted(p99!, [1])[1]).toEqual([200]);
+  expect(beyondText(p99!)).toBe(", up to 1,500");
+  expect(beyondText(inTime!)).toBe("");
+  expect(chartText(p99!)).toContain("1,500");
 });

@@ -1,7 +1,7 @@
 /** The latest refusals and their meaning. */
 import { useState } from "preact/hooks";
 import { WINDOW_S } from "../src/feed.ts";
-import { explanation, groupRefusals, shortCode } from "./explain.ts";
+import { type RefusalGroup, explanation, groupRefusals, matchingRefusals, shortCode } from "./explain.ts";
 import { clockTime, figure } from "./format.ts";
 import type { LiveStore } from "./live-store.ts";
 import { Empty, Table } from "./parts.tsx";
@@ -11,9 +11,10 @@ const SHOWN = 30;
 
 export function RefusalsView({ store }: { store: LiveStore }) {
   const [isWhole, setWhole] = useState(false);
+  const [sought, setSought] = useState("");
   // On a phone the explanations would push the refusals themselves below the fold.
   const [isWide] = useState(() => innerWidth >= 720);
-  const { refusals, state } = store;
+  const { refusals, state, hello } = store;
   const rates = new Map<string, number>();
   for (const { refused } of state?.models ?? [])
     for (const [code, rate] of Object.entries(refused))
@@ -21,7 +22,7 @@ export function RefusalsView({ store }: { store: LiveStore }) {
   const codes = [...new Set([...rates.keys(), ...refusals.map(({ code }) => code)])].sort(
     (a, b) => (rates.get(b) ?? 0) - (rates.get(a) ?? 0),
   );
-  const groups = groupRefusals(refusals);
+  const groups = groupRefusals(matchingRefusals(refusals, sought));
   const shown = groups.slice(0, isWhole ? undefined : SHOWN);
   if (codes.length === 0) return <Empty>Nothing was refused lately.</Empty>;
   return (
@@ -37,20 +38,26 @@ export function RefusalsView({ store }: { store: LiveStore }) {
         </div>
       </section>
       <section aria-labelledby="refusals">
-        <h2 id="refusals">The last ones</h2>
-        {refusals.length === 0 ? (
-          <Empty>None has been told of yet.</Empty>
+        <div class="bar">
+          <h2 id="refusals">The last ones</h2>
+          <label>
+            Search{" "}
+            <input
+              type="search"
+              value={sought}
+              size={28}
+              spellcheck={false}
+              placeholder="model, application, id, text"
+              onInput={(event) => setSought(event.currentTarget.value)}
+            />
+          </label>
+        </div>
+        {groups.length === 0 ? (
+          <Empty>{refusals.length === 0 ? "None has been told of yet." : `None of ${refusals.length} has that.`}</Empty>
         ) : (
-          <Table name="Refusals" head={["At", "Model", ["Cause", "wide"], "What its publisher reads"]}>
-            {shown.map(({ at, model, code, text, count }, i) => (
-              <tr key={`${at} ${i}`}>
-                <td class="nowrap">{clockTime(at)}</td>
-                <td>{model === "" ? "–" : model}</td>
-                <td class="nowrap wide">{shortCode(code)}</td>
-                <td>
-                  {text} {count > 1 && <span class="quiet nowrap">and {count - 1} more alike</span>}
-                </td>
-              </tr>
+          <Table name="Refusals" head={HEAD}>
+            {shown.map((group, i) => (
+              <RefusalRow key={`${group.at} ${i}`} group={group} hasTraces={hello?.traces === true} />
             ))}
           </Table>
         )}
@@ -59,9 +66,47 @@ export function RefusalsView({ store }: { store: LiveStore }) {
             Show all {groups.length}
           </button>
         )}
-        <p class="quiet">An actor tells of its last sixteen a second; rates count all.</p>
+        <p class="quiet">
+          An actor tells of its last sixteen a second; rates count all. <code>tutti refusals --request &lt;id&gt;</code>{" "}
+          says more of one.
+        </p>
       </section>
     </>
+  );
+}
+
+const HEAD = [
+  "At",
+  "Model",
+  ["Application", "wide"],
+  ["Cause", "wide"],
+  "What its publisher reads",
+  ["Id", "wide"],
+] as const;
+
+function RefusalRow({ group, hasTraces }: { group: RefusalGroup; hasTraces: boolean }) {
+  const { at, model, app, code, text, id, trace, count } = group;
+  return (
+    <tr>
+      <td class="nowrap">{clockTime(at)}</td>
+      <td>{model === "" ? "–" : model}</td>
+      <td class="wide">{app === "" ? "–" : app}</td>
+      <td class="nowrap wide">{shortCode(code)}</td>
+      <td>
+        {text} {count > 1 && <span class="quiet nowrap">and {count - 1} more alike</span>}
+      </td>
+      <td class="wide">
+        <code class="id long">
+          {hasTraces && trace !== "" ? (
+            <a href={`#traces/${trace}`} title="To its trace">
+              {id}
+            </a>
+          ) : (
+            id
+          )}
+        </code>
+      </td>
+    </tr>
   );
 }
 

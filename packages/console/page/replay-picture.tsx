@@ -4,16 +4,22 @@ import type { ReplayAnswer } from "../src/feed.ts";
 import type { Colours } from "./colours.ts";
 import { figure, milliseconds, percent, plural } from "./format.ts";
 import { barsOf } from "./live-store.ts";
+import { replayNotes, sloText } from "./model-row.ts";
 import { Choice, Legend, Meter, Slider, Swatch, Table } from "./parts.tsx";
+import { readableSpan } from "./timeline-shapes.ts";
 import { Timeline } from "./timeline.tsx";
 
 const GPUS_SHOWN = 64;
-const SPANS_S = [0.5, 2, 5, 30];
+const SPANS_S = [0.2, 0.5, 1, 2, 5, 30];
+/** What is beside the bars on a wide screen, in pixels. */
+const MARGINS = 130;
 
 export function ReplayPicture({ answer, colours }: { answer: ReplayAnswer; colours: Colours }) {
-  const [spanS, setSpan] = useState(innerWidth < 720 ? 2 : 5);
-  const [from, setFrom] = useState(0);
   const [bars] = useState(() => barsOf(answer.rows, (us) => us / 1_000));
+  const [spanS, setSpan] = useState(() =>
+    readableSpan(bars, Math.min(1_200, innerWidth) - MARGINS, SPANS_S.slice(0, -1)),
+  );
+  const [from, setFrom] = useState(0);
   const gpus = Array.from({ length: Math.min(GPUS_SHOWN, answer.gpus) }, (_, gpu) => gpu);
   const models = answer.models.map(({ name }, model) => ({ model, name, colour: colours(name) }));
   const drawnS = answer.left > 0 ? (bars.at(-1)?.end ?? 0) / 1_000 : answer.seconds;
@@ -48,6 +54,11 @@ export function ReplayPicture({ answer, colours }: { answer: ReplayAnswer; colou
         </p>
       ))}
       <ReplayModels answer={answer} colours={colours} />
+      {replayNotes(answer.models).map((note) => (
+        <p class="quiet" key={note}>
+          {note}
+        </p>
+      ))}
     </section>
   );
 }
@@ -79,7 +90,7 @@ function ReplayModels({ answer, colours }: { answer: ReplayAnswer; colours: Colo
           <td class="number">{figure(model.offeredRps)}</td>
           <td class="number">{figure(model.batchMean)}</td>
           <td class="number">
-            {milliseconds(model.p99Ms)} / {milliseconds(model.sloMs)}
+            {milliseconds(model.p99Ms)} / {sloText(model)}
           </td>
         </tr>
       ))}

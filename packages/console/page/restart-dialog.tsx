@@ -1,29 +1,29 @@
-/** Asks for confirmation and the token before an actor is restarted, and shows the progress. */
+/** Asks for confirmation and the token before a process is restarted, and shows the progress. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { FeedActor } from "../src/feed.ts";
 import { ask, rememberKey, rememberedKey } from "./feed-client.ts";
 import type { LiveStore } from "./live-store.ts";
+import { type ProcessRow, restartMeans } from "./process-rows.ts";
 import { RestartRight } from "./restart-right.tsx";
 
-const MEANS: Readonly<Record<string, string>> = {
-  executor: "It ends the batches that it has; its accelerators serve nothing until it is back.",
-  ranker: "A spare takes the lead in milliseconds.",
-  batcher: "Other batchers take its models; requests that wait are told again.",
-  ingress: "It answers what it has; others take what comes. Where it is the only one, a new one is started first.",
-  gateway: "This page loses its connection for a moment: it runs here.",
-};
+interface RestartDialogProps {
+  readonly process: ProcessRow;
+  readonly store: LiveStore;
+  readonly onClose: () => void;
+}
 
-export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; store: LiveStore; onClose: () => void }) {
+export function RestartDialog({ process, store, onClose }: RestartDialogProps) {
+  const { name, restartBy } = process;
   const dialog = useRef<HTMLDialogElement>(null);
   const [token, setToken] = useState(rememberedKey());
-  const [phase, setPhase] = useState<"asking" | "underway" | "done" | "failed">("asking");
+  const [phase, setPhase] = useState<"asking" | "underway" | "lost" | "done" | "failed">("asking");
   const [problem, setProblem] = useState("");
   const begun = useRef(Infinity);
   useEffect(() => dialog.current?.showModal(), []);
   const access = store.hello?.restart ?? "closed";
   const isOpen = access !== "closed";
-  const name = `${actor.process || actor.role} ${actor.actor}`;
-  const steps = store.operations.filter(({ at, what }) => what === `restart ${actor.actor}` && at >= begun.current);
+  const actor = restartBy?.actor ?? "";
+  const isBack = phase === "lost" && store.connected && !hasActor(store, actor);
+  const steps = store.operations.filter(({ at, what }) => what === `restart ${actor}` && at >= begun.current);
 
   const restart = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -31,9 +31,11 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
     begun.current = (store.state?.at ?? Date.now()) - 2_000;
     setPhase("underway");
     try {
-      await ask("/console/restart", { actor: actor.actor }, token);
+      await ask("/console/restart", { actor }, token);
       setPhase("done");
     } catch (error) {
+      // The gateway that was asked ends with its process, and its answer with it.
+      if (error instanceof TypeError && process.actors.some(({ role }) => role === "gateway")) return setPhase("lost");
       setProblem(error instanceof Error ? error.message : String(error));
       setPhase("failed");
     }
@@ -42,10 +44,7 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
     <dialog ref={dialog} aria-labelledby="restart-title" onClose={onClose}>
       <form onSubmit={(event) => void restart(event)}>
         <h2 id="restart-title">Restart {name}?</h2>
-        <p>
-          No request is lost by it. {MEANS[actor.role] ?? "Serving goes on meanwhile."} The gateway's log keeps who
-          asked.
-        </p>
+        <p>{restartMeans(process)} The gateway's log keeps who asked.</p>
         <p class="quiet">
           <RestartRight access={access} />
         </p>
@@ -59,7 +58,8 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
             </ol>
           )}
           {phase === "underway" && <p>Under way …</p>}
-          {phase === "done" && <p class="done">{name} was restarted.</p>}
+          {phase === "lost" && !isBack && <p>The gateway of this page is being restarted with it …</p>}
+          {(phase === "done" || isBack) && <p class="done">{name} was restarted.</p>}
           {phase === "failed" && <p class="failed">{problem}</p>}
         </div>
         <div class="bar end">
@@ -76,6 +76,8 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
     </dialog>
   );
 }
+
+const hasActor = ({ state }: LiveStore, id: string): boolean => (state?.actors ?? []).some(({ actor }) => actor === id);
 
 function TokenField({ token, onInput }: { token: string; onInput: (token: string) => void }) {
   return (

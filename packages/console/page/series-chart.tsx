@@ -1,7 +1,7 @@
 /** A small chart of lines over time, drawn by uPlot. */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { type Chart, chartText } from "./charts.ts";
+import { type Chart, type Column, beyondText, chartText, lonelyPoints, plotted } from "./charts.ts";
 import { clockTime, figure } from "./format.ts";
 import { inkOf, useSize, useTheme } from "./theme.ts";
 
@@ -14,7 +14,7 @@ export function SeriesChart({ chart, at }: { chart: Chart; at: readonly number[]
   const plot = useRef<uPlot>(undefined);
   const theme = useTheme();
   const shape = chart.lines.map(({ label, colour }) => `${label} ${colour}`).join("|");
-  const data = [at, ...chart.lines.map(({ values }) => values)] as unknown as uPlot.AlignedData;
+  const data = plotted(chart, at) as uPlot.AlignedData;
   const words = chartText(chart);
   const latest = useRef(data);
   latest.current = data;
@@ -33,7 +33,11 @@ export function SeriesChart({ chart, at }: { chart: Chart; at: readonly number[]
   return (
     <figure class="chart">
       <figcaption>
-        {chart.title} <span class="quiet">{chart.unit}</span>
+        {chart.title}{" "}
+        <span class="quiet">
+          {chart.unit}
+          {beyondText(chart)}
+        </span>
       </figcaption>
       <div ref={box} />
     </figure>
@@ -68,7 +72,7 @@ function optionsOf(chart: Chart, width: number, within: Element): uPlot.Options 
     cursor: { show: false },
     scales: {
       x: { time: true },
-      y: { range: (_, __, most) => [0, Math.max(chart.least, most ?? 0) * 1.05] },
+      y: { range: (_, __, most) => [0, Math.min(chart.most ?? Infinity, Math.max(chart.least, most ?? 0)) * 1.05] },
     },
     axes: [
       {
@@ -86,8 +90,7 @@ function optionsOf(chart: Chart, width: number, within: Element): uPlot.Options 
         stroke: isReference ? ink.quiet : colour,
         width: isReference ? 1 : 1.5,
         ...(isReference && { dash: [4, 4] }),
-        points: { show: false },
-        spanGaps: true,
+        points: { show: false, size: 4, filter: ({ data }, line) => lonelyPoints(data[line] as Column) },
       })),
     ],
     hooks: { draw: [markLine] },

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Bar } from "./live-store.ts";
-import { type Frame, barShapes, shapeAt, summaryOf, timeTicks } from "./timeline-shapes.ts";
+import { type Frame, LINE, barShapes, readableSpan, shapeAt, summaryOf, timeTicks } from "./timeline-shapes.ts";
 
 const FRAME: Frame = { from: 1_000, to: 2_000, width: 500, rowHeight: 30, gpus: [3, 7] };
 const bar = (more: Partial<Bar>): Bar => ({
@@ -18,7 +18,7 @@ const bar = (more: Partial<Bar>): Bar => ({
 
 test("a bar stands where its batch ran, and the line before it begins when its first request came (SHAPE-1)", () => {
   const [shape] = barShapes([bar({ gpu: 7 })], FRAME);
-  expect(shape).toMatchObject({ x: 100, width: 100, y: 32, height: 17, lineX: 50, lineY: 54, label: "5" });
+  expect(shape).toMatchObject({ x: 100, width: 100, y: 32, height: 15, lineX: 50, lineY: 53.75, label: "5" });
   expect(shape!.lineY).toBeGreaterThan(shape!.y + shape!.height); // SHAPE-2
 });
 
@@ -77,4 +77,32 @@ test("a number that would be cut at an edge, or is too wide for its bar, is not 
   expect(label({ start: 1_900, end: 2_050 })).toBe("");
   expect([label({ end: 1_230, size: 7 }), label({ end: 1_230, size: 17 })]).toEqual(["7", ""]);
   expect(label({ end: 1_260, size: 128 })).toBe("128");
+});
+
+test("the span that the page chooses is the longest in which the sizes of most batches can be read", () => {
+  const spans = [0.2, 0.5, 1, 2, 5];
+  const batches = (ms: number, size: number) => Array.from({ length: 10 }, () => bar({ start: 0, end: ms, size }));
+  // 100 r/s of a model that runs for 5 ms: 5 s would have bars of one pixel.
+  const chosen = readableSpan(batches(5, 1), 1_100, spans);
+  expect(chosen).toBe(0.5);
+  const labels = (from: number): string[] =>
+    barShapes([bar({ first: 0, start: from, end: from + 5, size: 1 })], {
+      ...FRAME,
+      width: 1_100,
+      from: 0,
+      to: 1_000 * chosen,
+    }).map(({ label }) => label);
+  expect(labels(100)).toEqual(["1"]);
+  expect([readableSpan(batches(40, 13), 1_100, spans), readableSpan(batches(1, 1), 300, spans)]).toEqual([2, 0.2]);
+  expect(readableSpan([...batches(40, 13), bar({ start: 0, end: 1 })], 1_100, spans)).toBe(2);
+  expect(readableSpan([], 1_100, spans)).toBe(5);
+});
+
+test("bars have room for their number, and lines for themselves, with up to 24 accelerators", () => {
+  for (const rowHeight of [34, 22]) {
+    const [shape] = barShapes([bar({ model: 2 })], { ...FRAME, rowHeight });
+    expect([rowHeight, shape!.label]).toEqual([rowHeight, "5"]);
+    expect(shape!.lineY - LINE / 2).toBeGreaterThanOrEqual(shape!.y + shape!.height);
+    expect(shape!.lineY + LINE / 2).toBeLessThanOrEqual(rowHeight);
+  }
 });

@@ -4,7 +4,8 @@
  *   SHAPE-1. A bar is a batch; the thin line before it begins at the arrival of its first request, and shows how long
  *            the batch was deferred, for more requests or for want of an accelerator.
  *   SHAPE-2. Lines lie below the bars of their row, because the accelerator runs others meanwhile; where a row is high
- *            enough in three lanes by model, since waits of several models overlap.
+ *            enough in three lanes by model, since waits of several models overlap. Each lane is high enough to be seen,
+ *            and bars are for their number.
  */
 import type { Bar } from "./live-store.ts";
 
@@ -35,9 +36,24 @@ export interface BarShape {
 const WIDTH_LEAST = 1.5;
 const LINE_LEAST = 2;
 const LANES = 3;
-const LANES_FROM = 22;
+const LANES_FROM = 30;
+/** Thickness of a line, and the height of its lane. */
+export const LINE = 2.5;
+const LANE = 4;
 /** Width of a digit. */
 const DIGIT = 7;
+
+const labelWidth = ({ size }: Pick<Bar, "size">): number => DIGIT * String(size).length + 4;
+
+/** Share of the bars whose number must fit into them. */
+const READABLE = 0.8;
+
+/** The longest of the spans in which most batches are wide enough for their size, or else the shortest; in seconds. */
+export function readableSpan(bars: readonly Bar[], width: number, spans: readonly number[]): number {
+  const fits = bars.map((bar) => ((bar.end - bar.start) * width) / (1_000 * labelWidth(bar))).sort((a, b) => b - a);
+  const longest = fits[Math.ceil(READABLE * fits.length) - 1] ?? Infinity;
+  return spans.findLast((span) => span <= longest) ?? spans[0]!;
+}
 
 export function barShapes(bars: readonly Bar[], { from, to, width, rowHeight, gpus }: Frame): BarShape[] {
   const rows = new Map(gpus.map((gpu, row) => [gpu, row]));
@@ -51,7 +67,7 @@ export function barShapes(bars: readonly Bar[], { from, to, width, rowHeight, gp
     const own = Math.max(WIDTH_LEAST, xOf(bar.end) - x);
     const lineX = Math.max(0, xOf(bar.first));
     const lanes = rowHeight >= LANES_FROM ? LANES : 1;
-    const height = rowHeight - 4 - 3 * lanes;
+    const height = rowHeight - 3 - LANE * lanes;
     const label = String(bar.size);
     shapes.push({
       bar,
@@ -60,8 +76,8 @@ export function barShapes(bars: readonly Bar[], { from, to, width, rowHeight, gp
       width: own,
       height,
       lineX: x - lineX >= LINE_LEAST ? lineX : x,
-      lineY: row * rowHeight + rowHeight - 3 * lanes + 3 * (bar.model % lanes),
-      label: own >= DIGIT * label.length + 4 && height >= 11 && x >= 0 && x + own <= width ? label : "",
+      lineY: row * rowHeight + rowHeight - LANE * (lanes - (bar.model % lanes)) + LINE / 2 + 0.5,
+      label: own >= labelWidth(bar) && height >= 11 && x >= 0 && x + own <= width ? label : "",
     });
   }
   return shapes;

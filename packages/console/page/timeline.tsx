@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { textOn } from "./colours.ts";
 import { milliseconds } from "./format.ts";
 import type { Bar } from "./live-store.ts";
-import { type BarShape, type Frame, barShapes, shapeAt, summaryOf, timeTicks } from "./timeline-shapes.ts";
+import { type BarShape, type Frame, LINE, barShapes, shapeAt, summaryOf, timeTicks } from "./timeline-shapes.ts";
 import { inkOf, useSize, useTheme } from "./theme.ts";
 
 export interface TimelineModel {
@@ -26,7 +26,8 @@ export interface TimelineProps {
   readonly version?: unknown;
 }
 
-const LEFT = 44;
+/** Left of the plot are the numbers of the accelerators. */
+export const LEFT = 44;
 const FOOT = 20;
 /** Ten frames a second look like movement, and cost little. */
 const FRAME_MS = 100;
@@ -155,13 +156,16 @@ function paint(
   pen.clip();
   pen.translate(LEFT, 0);
   pen.textAlign = "center";
-  pen.lineWidth = 1.5;
+  pen.lineWidth = LINE;
   for (const { bar, x, lineX, lineY } of shapes) {
     if (lineX >= x) continue;
     pen.strokeStyle = colour(bar.model);
     pen.beginPath();
     pen.moveTo(lineX, lineY);
     pen.lineTo(x, lineY);
+    // Waits of one model that overlap are told apart by their beginnings.
+    pen.moveTo(lineX + 0.5, lineY - LINE);
+    pen.lineTo(lineX + 0.5, lineY + LINE);
     pen.stroke();
   }
   for (const { bar, x, y, width: wide, height: high, label } of shapes) {

@@ -7,6 +7,7 @@ import { get } from "./feed-client.ts";
 import { clockTime, milliseconds } from "./format.ts";
 import type { LiveStore } from "./live-store.ts";
 import { Empty, Swatch, Table } from "./parts.tsx";
+import { useHash } from "./theme.ts";
 import {
   type TraceRow,
   eventText,
@@ -34,9 +35,13 @@ export function TracesView({ store }: { store: LiveStore }) {
   const look = (): Promise<void> => attempt(async () => setList(await get<FeedTrace[]>("/console/traces")));
   const show = (id: string): Promise<void> =>
     attempt(async () => setTrace(await get<TraceAnswer>(`/console/traces/${encodeURIComponent(id.trim())}`)));
+  const [, asked] = useHash().split("/");
   useEffect(() => {
     if (isThere) void look();
   }, [isThere]);
+  useEffect(() => {
+    if (isThere && asked !== undefined) void show(asked);
+  }, [isThere, asked]);
   if (store.hello !== undefined && !isThere)
     return (
       <Empty>
@@ -101,15 +106,21 @@ function TraceList({
   if (list.length === 0) return <Empty>No request was traced in the last hour.</Empty>;
   return (
     <div class="short">
-      <Table name="Traces" head={["Began", "What", ["Took", "number"], "Outcome", ["Spans", "number wide"]]}>
+      <Table
+        name="Traces"
+        head={["Began", "What", ["Id", "wide"], ["Took", "number"], "Outcome", ["Spans", "number wide"]]}
+      >
         {list.map(({ id, at, name, ms, outcome, spans }) => (
           <tr key={id} class={id === shown ? "chosen" : ""}>
             <td class="nowrap">{clockTime(at)}</td>
             <th scope="row">
               <button type="button" class="plain" aria-pressed={id === shown} onClick={() => onShow(id)}>
-                {name} <code>{id.slice(0, 8)}</code>
+                {name}
               </button>
             </th>
+            <td class="wide">
+              <code class="id">{id}</code>
+            </td>
             <td class="number">{milliseconds(ms)}</td>
             <td>
               <span class={`tag ${outcome === "ok" || outcome === "" ? "good" : "warn"}`}>
@@ -225,7 +236,7 @@ function Notes({ span, onShow }: { span: TraceSpan; onShow: (id: string) => void
       </dl>
       {span.links.slice(0, 8).map((id) => (
         <button type="button" key={id} onClick={() => onShow(id)}>
-          To the trace that it is linked with, {id.slice(0, 8)}
+          To the trace that it is linked with, {id}
         </button>
       ))}
     </div>

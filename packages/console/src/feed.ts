@@ -153,6 +153,10 @@ export interface FeedRefusal {
   readonly model: string;
   readonly code: string;
   readonly text: string;
+  /** The application, the request's name for `tutti refusals --request`, and its trace; "": unknown. */
+  readonly app: string;
+  readonly id: string;
+  readonly trace: string;
 }
 
 export interface FeedPlan {
@@ -212,8 +216,11 @@ export interface ReplayAnswer {
     readonly offeredRps: number;
     readonly badRate: number;
     readonly batchMean: number;
+    /** Over all requests, refused ones included; null: more than one in a hundred got no answer. */
     readonly p99Ms: number | null;
-    readonly sloMs: number;
+    /** The shortest and the longest SLO of the requests, by which they are in time: many bring their own. */
+    readonly sloLeastMs: number;
+    readonly sloMostMs: number;
   }[];
   /** As FeedBatches.rows, but `model` is a place in `models`, and times are µs from the beginning. */
   readonly rows: readonly number[];

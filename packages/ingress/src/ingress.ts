@@ -173,7 +173,7 @@ class Ingress implements Actor {
         return { arrivals: this.#arrivalStreams.lastArrivals(), ...(address === undefined ? {} : { address }) };
       },
       stats: () => this.#stats(),
-      told: (at) => this.#figures.sampler.told(at),
+      told: (at) => ({ ...this.#figures.sampler.told(at), ...this.#refusals.told() }),
       // A batcher that starts again, or that falsely lost us, needs the secret again.
       onJoin: (peer) => peer.role === "batcher" && this.#arrivalStreams.introduce(peer.key),
       // The batcher of a batch reports its outcome. Only if that batcher no longer holds the model must we detect the

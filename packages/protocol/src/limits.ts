@@ -12,6 +12,8 @@ assert(REQUEST_BYTES_MAX + HEADER_BYTES_MAX < OUR_PAYLOAD_BYTES_MAX, "one reques
 /** Control frames stay well below any server's limit; a fuller one is sent early. */
 export const FRAME_BYTES_MAX = 262_144;
 export const NAME_LENGTH_MAX = 64;
+/** Most characters of a request's id that are kept. */
+export const REQUEST_ID_LENGTH_MAX = 128;
 /** A reply subject that is longer can't be cancelled. */
 export const REPLY_BYTES_MAX = 512;
 export const TENSORS_MAX = 64;

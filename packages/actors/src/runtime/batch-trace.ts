@@ -1,6 +1,9 @@
 import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
 import { type Instant, instant } from "@tutti/units";
 
+/** Name of the span from a batch's inputs being complete until the accelerator has ended the batch before. */
+export const ACCELERATOR_WAIT = "wait for the accelerator";
+
 /**
  * Metadata of a batch that the ingress gets beside the results. The trace of each request shows where its time went.
  */

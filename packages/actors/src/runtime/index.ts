@@ -1,5 +1,5 @@
 export { ActorRuntime } from "./actor-runtime.ts";
-export { type BatchTrace, formatBatchTrace, parseBatchTrace } from "./batch-trace.ts";
+export { ACCELERATOR_WAIT, type BatchTrace, formatBatchTrace, parseBatchTrace } from "./batch-trace.ts";
 export { Catalog, type CatalogModel, type ModelLease } from "./catalog.ts";
 export { type Leader, LeaderWatch } from "./leader.ts";
 export { type BatchCarrier, type LocalAnswer, type LocalIngress, type LocalRequest } from "./local-actors.ts";

@@ -23,7 +23,9 @@ export class RecentRefusals {
     if (value === undefined) return true;
     const refusalReports = readRefusals(value);
     if (refusalReports === undefined) return false;
-    const fresh = refusalReports.map(({ at, model, code, text }) => ({ at: at / 1_000, model, code, text }));
+    const fresh = refusalReports.map(({ at, app = "", id = "", traceId: trace = "", ...rest }): FeedRefusal => {
+      return { ...rest, at: at / 1_000, app, id, trace };
+    });
     this.#kept.push(...fresh);
     this.#kept.splice(0, Math.max(0, this.#kept.length - REFUSALS_KEPT_MAX));
     this.#onNew(fresh);

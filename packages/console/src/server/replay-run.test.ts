@@ -51,6 +51,15 @@ test("a policy that doesn't exist and a time in which nothing came are said so, 
   expect(answer.without).toEqual([{ model: "gone", text: expect.any(String) as string }]);
 });
 
+test("a model has the SLOs of its requests, by which they are in time, and not that of now", () => {
+  const record = recorded(["mlp", "mlp"], 100, 2);
+  const streams = record.streams.map((stream, i) => ({ ...stream, slo: micros([200_000, 400_000][i]!) }));
+  const wish = { minutes: 10, gpus: 2, policy: "timeout:100ms" };
+  const answer = runReplay({ models: [model("mlp")], network: NETWORK, wish, recorded: { ...record, streams } });
+  expect(answer.models).toMatchObject([{ name: "mlp", badRate: 0, sloLeastMs: 200, sloMostMs: 400 }]);
+  expect(answer.models[0]!.p99Ms).toBeGreaterThan(50);
+});
+
 test("so many batches are told and no more, and the others are counted", () => {
   const eager = { minutes: 10, gpus: 64, policy: "eager" };
   const answer = runReplay({

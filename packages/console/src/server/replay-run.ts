@@ -77,7 +77,7 @@ export function runReplay({ wish, models, recorded, network }: ReplayJob): Repla
     batchMean: result.batchSize.mean,
     queueP99Ms: result.queueDelayMs.p99,
     models: result.models.map(({ name, offeredRps, badRate, batchMean, p99Ms }) => {
-      return { name, offeredRps, badRate, batchMean, p99Ms, sloMs: known.get(name)!.slo / 1_000 };
+      return { name, offeredRps, badRate, batchMean, p99Ms, ...slosOf(entries, known.get(name)!) };
     }),
     rows: bars.rows,
     left: bars.left,
@@ -95,6 +95,16 @@ function entriesOf({ streams, stream, at }: RecordedArrivals, names: ReadonlySet
     entries.push({ at: micros(at[i]! - first), model, app, slo });
   }
   return entries;
+}
+
+function slosOf(entries: readonly TraceEntry[], { name, slo: byDefault }: ReplayModel) {
+  let [least, most] = [Infinity, 0];
+  for (const { model, slo = byDefault } of entries) {
+    if (model !== name) continue;
+    least = Math.min(least, slo);
+    most = Math.max(most, slo);
+  }
+  return { sloLeastMs: least / 1_000, sloMostMs: most / 1_000 };
 }
 
 function scenarioModel({ name, slo, batchSizeMax, profile, mean }: ReplayModel, share: number): ScenarioModel {

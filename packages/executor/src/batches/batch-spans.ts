@@ -2,7 +2,7 @@
 import { type BatchDispatched, threadName } from "@tutti/protocol";
 import { type Span, type SpanContext, type Tracer, parseTraceparent } from "@tutti/ports/telemetry";
 import { type Instant, bucketOf, isJobThread } from "@tutti/units";
-import { formatBatchTrace } from "@tutti/actors/runtime";
+import { ACCELERATOR_WAIT, formatBatchTrace } from "@tutti/actors/runtime";
 import type { Run } from "./run.ts";
 
 /** When the batch ran, and why it failed if it did. */
@@ -58,7 +58,7 @@ export function endBatchSpan(tracer: Tracer, span: Span, run: Run, ran: BatchRan
       tracer.start(name, { kind: "internal", at: from, parent: span.context }).end(to);
     phase("grant", run.batch.grantedAt, run.receivedAt);
     phase("pull", run.receivedAt, run.readyAt);
-    if (ran.startedAt > run.readyAt) phase("wait for the accelerator", run.readyAt, ran.startedAt);
+    if (ran.startedAt > run.readyAt) phase(ACCELERATOR_WAIT, run.readyAt, ran.startedAt);
     phase("run", ran.startedAt, ran.finishedAt);
     phase("push", ran.finishedAt, ran.pushedAt);
   }

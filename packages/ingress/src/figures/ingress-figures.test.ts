@@ -34,8 +34,8 @@ test("every request is counted in all and under its own model, answered or refus
   }
   figures.accept(ocr);
   figures.settle(held(ocr, at(0), at(100)), { ...answered(at(5)), error: new TuttiError("TUTTI_OVERLOADED", "") });
-  figures.refuseAtTheDoor(new TuttiError("TUTTI_DEADLINE_INFEASIBLE", ""), ocr, at(5));
-  figures.refuseAtTheDoor(new TuttiError("TUTTI_NOT_FOUND", ""), undefined, at(5));
+  figures.refuseAtTheDoor(new TuttiError("TUTTI_DEADLINE_INFEASIBLE", ""), ocr);
+  figures.refuseAtTheDoor(new TuttiError("TUTTI_NOT_FOUND", ""), undefined);
   const report = figures.report({ at: at(100), ...NOW });
   expect(report.figures).toMatchObject({ ok: 100, refused: 3, "refused.TUTTI_NOT_FOUND": 1 });
   expect(report.perThread).toMatchObject([

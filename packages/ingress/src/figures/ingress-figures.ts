@@ -95,9 +95,7 @@ export class IngressFigures {
   }
 
   /** @param spec - undefined if the model is unknown */
-  refuseAtTheDoor(error: TuttiError, spec: ModelSpec | undefined, now: Instant): void {
-    const { code } = error;
-    this.sampler.refused(error, "ingress", spec, now);
+  refuseAtTheDoor({ code }: TuttiError, spec: ModelSpec | undefined): void {
     countRefusal(this.refused, code);
     if (spec !== undefined) this.#refuseVariant(code, spec);
     const model = spec === undefined ? undefined : this.#of(spec);
@@ -113,7 +111,7 @@ export class IngressFigures {
     this.parts.refused(variantOf(name, variant), code);
   }
 
-  settle(held: PendingRequest, { error, by, now, results }: RequestEnding): void {
+  settle(held: PendingRequest, { error, now, results }: RequestEnding): void {
     const { name, variant } = held.model.spec;
     if (variant !== undefined) {
       if (error !== undefined) this.parts.refused(variantOf(name, variant), error.code);
@@ -121,7 +119,6 @@ export class IngressFigures {
     }
     const model = this.#models.get(threadOf(held.model.spec, 0))?.figures;
     if (error !== undefined) {
-      this.sampler.refused(error, by, held.model.spec, now);
       if (held.ticket?.isStage !== true) countRefusal(this.refused, error.code);
       if (model !== undefined) countRefusal(model.refused, error.code);
       return;

@@ -1,17 +1,8 @@
-import {
-  REPORTED_ARRIVALS_MAX,
-  REPORTED_REFUSALS_MAX,
-  REPORTED_STREAMS_MAX,
-  type Refuser,
-  TuttiError,
-  readArrivals,
-  readRefusals,
-} from "@tutti/protocol";
+import { REPORTED_ARRIVALS_MAX, REPORTED_STREAMS_MAX, readArrivals } from "@tutti/protocol";
 import { type Instant, micros } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { RequestSampler } from "./request-sampler.ts";
-import { headerError } from "../requests/terms-error.ts";
 
 const SLO = micros(25_000);
 const spec = (name: string) => ({ name, slo: SLO });
@@ -66,28 +57,4 @@ test("applications beyond those that are told are counted, and what remembers th
   for (let i = 0; i < REPORTED_STREAMS_MAX + 5; i++) sampler.arrived(spec("mlp"), `app-${i}`, SLO, at(i));
   const read = readArrivals(sampler.told(at(1_000)).arrivals, at(1_000))!;
   expect([read.streams.length, read.left]).toEqual([REPORTED_STREAMS_MAX, 5]);
-});
-
-test("of refusals the last ones are told, with the text that the publisher reads", () => {
-  const sampler = new RequestSampler();
-  for (let i = 0; i < REPORTED_REFUSALS_MAX + 3; i++)
-    sampler.refused(new TuttiError("TUTTI_OVERLOADED", `no ${i} ${"x".repeat(1_000)}`), "batcher", spec("mlp"), at(i));
-  const read = readRefusals(sampler.told(at(100)).refusals)!;
-  expect(read).toHaveLength(REPORTED_REFUSALS_MAX);
-  expect(read[0]).toMatchObject({ at: at(3), model: "mlp", code: "TUTTI_OVERLOADED" });
-  expect(read[0]!.text).toMatch(/^no 3 x+$/);
-  expect(sampler.told(at(200))).toEqual({});
-});
-
-test("no text that may quote an input is told, and a header's fault without its value (REFUSALS-4)", () => {
-  const sampler = new RequestSampler();
-  const told = (error: TuttiError, by: Refuser): string => {
-    sampler.refused(error, by, spec("mlp"), at(0));
-    return readRefusals(sampler.told(at(1)).refusals)![0]!.text;
-  };
-  const left = "its publisher was told; the text may quote its input";
-  expect(told(new TuttiError("TUTTI_INVALID_INPUT", "s3cret"), "ingress")).toBe(left);
-  expect(told(new TuttiError("TUTTI_INTERNAL", "s3cret"), "ingress")).toBe(left);
-  expect(told(new TuttiError("TUTTI_TOO_LARGE", "s3cret"), "executor")).toBe(left);
-  expect(told(headerError("Tutti-Slo", "s3cret", "is no duration"), "ingress")).toBe("Tutti-Slo is no duration");
 });

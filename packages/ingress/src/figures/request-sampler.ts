@@ -1,5 +1,5 @@
 /**
- * Samples requests and refusals since the last report, for human readers and for the simulator.
+ * Samples requests since the last report, for the simulator.
  *
  *   TR1. Bounded (T7): if more requests come than a report holds, it keeps a random part of them (by a hash of their
  *        number), and each stands for as many.
@@ -7,21 +7,12 @@
 import {
   type ModelSpec,
   REPORTED_ARRIVALS_MAX,
-  REPORTED_REFUSALS_MAX,
   REPORTED_STREAMS_MAX,
-  REPORTED_TEXT_LENGTH_MAX,
   type StatsReported,
   type ArrivalReports,
-  type RefusalReport,
-  type Refuser,
   type StreamArrivals,
-  type TuttiError,
 } from "@tutti/protocol";
 import { type Instant, type Micros, between } from "@tutti/units";
-import { tellableText } from "../requests/tellable-text.ts";
-
-/** Stands where a text is left out (REFUSALS-4). */
-const NOT_TOLD = "its publisher was told; the text may quote its input";
 
 export class RequestSampler {
   readonly #streams = new Map<string, Map<string, Map<Micros, number>>>();
@@ -33,7 +24,6 @@ export class RequestSampler {
   #every = 1;
   #left = 0;
   #seen = 0;
-  #refusals: RefusalReport[] = [];
 
   arrived(spec: Pick<ModelSpec, "name" | "slo">, app: string, slo: Micros, at: Instant): void {
     const stream = this.#streamOf(spec, app, slo);
@@ -47,19 +37,10 @@ export class RequestSampler {
     this.#hash[i] = hash;
   }
 
-  /** Keeps the newest refusals. */
-  refused(error: TuttiError, by: Refuser, spec: Pick<ModelSpec, "name"> | undefined, at: Instant): void {
-    if (this.#refusals.length >= REPORTED_REFUSALS_MAX) this.#refusals.shift();
-    const text = (tellableText(error, by) ?? NOT_TOLD).slice(0, REPORTED_TEXT_LENGTH_MAX);
-    this.#refusals.push({ at, model: spec?.name ?? "", code: error.code, text });
-  }
-
-  /** Returns the arrivals and refusals noted since the last call. @param at - time of the report */
-  told(at: Instant): Pick<StatsReported, "arrivals" | "refusals"> {
-    const refusals = this.#refusals;
+  /** Returns the arrivals noted since the last call. @param at - time of the report */
+  told(at: Instant): Pick<StatsReported, "arrivals"> {
     const arrivals = this.#arrivals(at);
-    this.#refusals = [];
-    return { ...(arrivals !== undefined && { arrivals }), ...(refusals.length > 0 && { refusals }) };
+    return arrivals === undefined ? {} : { arrivals };
   }
 
   #arrivals(at: Instant): ArrivalReports | undefined {

@@ -2,7 +2,7 @@
 import type { ResultBatch, TuttiError } from "@tutti/protocol";
 import { type Span, type SpanOptions, type Tracer, parseTraceparent } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, actorToken } from "@tutti/units";
-import { type BatchTrace, type ModelLease, parseBatchTrace } from "@tutti/actors/runtime";
+import { ACCELERATOR_WAIT, type BatchTrace, type ModelLease, parseBatchTrace } from "@tutti/actors/runtime";
 import type { PendingRequest } from "../requests/pending-request.ts";
 
 /**
@@ -110,8 +110,11 @@ function tracePhases(tracer: Tracer, span: Span, held: PendingRequest, { heardAt
   if (results === undefined) phase("wait", held.arrivedAt, heardAt);
   else {
     const links = trace?.context?.sampled === true ? [trace.context] : [];
-    if (trace !== undefined) traceWay(phase, held, trace, links);
-    else phase("wait", held.arrivedAt, results.startedAt);
+    if (trace === undefined) phase("wait", held.arrivedAt, results.startedAt);
+    else {
+      traceWay(phase, held, trace, links);
+      if (results.startedAt > trace.readyAt) phase(ACCELERATOR_WAIT, trace.readyAt, results.startedAt);
+    }
     phase("run", results.startedAt, results.finishedAt, {
       links,
       attributes: {

@@ -1,11 +1,13 @@
 import {
   type ErrorCode,
+  REPORTED_REFUSALS_MAX,
   type RefusalsAsked,
   RefusedRequest,
   type Refuser,
   type ResultBatch,
   TuttiError,
   WAITED_FOR,
+  readRefusals,
 } from "@tutti/protocol";
 import { type Instant, type Micros, actorKey, actorToken, after, instant, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
@@ -94,6 +96,32 @@ test("texts that may quote an input are not kept: of errors in reading it, in it
   ]);
   expect(requests.map(RefusedRequest)).toEqual(Array(4).fill(true));
   expect(JSON.stringify(requests)).not.toContain("s3cret");
+});
+
+test("of refusals the last ones are reported, once, as their publishers read them and may be asked for", () => {
+  const log = new RefusalLog(SELF);
+  for (let i = 0; i < REPORTED_REFUSALS_MAX + 3; i++)
+    refuse(
+      log,
+      held({ messageId: `order-${i}` }),
+      AT,
+      new TuttiError("TUTTI_OVERLOADED", `no ${i} ${"x".repeat(999)}`),
+    );
+  log.note(held(), { error: undefined, by: "ingress", now: after(AT, millis(31)), results: results() });
+  const read = readRefusals(log.told().refusals)!;
+  expect(read).toHaveLength(REPORTED_REFUSALS_MAX);
+  expect(read[0]).toMatchObject({ at: AT, model: "m", code: "TUTTI_OVERLOADED", app: "shop", id: "order-3" });
+  expect(read[0]!.text).toMatch(/^no 3 x+$/);
+  expect(log.told()).toEqual({});
+
+  // Without an id of its own, a request is named by its trace or by its number here.
+  refuse(log, held({ publisherTrace: `00-${TRACE}-b7ad6b7169203331-00` }));
+  refuse(log, held({ target: "any/thing/else" }), AT, new TuttiError("TUTTI_INVALID_INPUT", "s3cret"));
+  const number = REPORTED_REFUSALS_MAX + 6;
+  expect(readRefusals(log.told().refusals)).toEqual([
+    { at: AT, model: "m", code: "TUTTI_OVERLOADED", text: "too much", app: "shop", id: TRACE, traceId: TRACE },
+    expect.objectContaining({ text: expect.stringMatching(/may quote/), id: `${actorToken(SELF)}.${number}` }),
+  ]);
 });
 
 test("a request whose result never came names the executor that had it", () => {

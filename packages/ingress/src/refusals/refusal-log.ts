@@ -11,12 +11,15 @@
  *               pipeline's function. A fault in a header is told without the header's value.
  */
 import {
+  type ErrorCode,
   LATE,
   NAME_LENGTH_MAX,
+  REPORTED_REFUSALS_MAX,
   REPORTED_TEXT_LENGTH_MAX,
   REQUEST_ID_LENGTH_MAX,
   RefusalBatchTold,
   type RefusalQueue,
+  type RefusalReport,
   RefusalQueueTold,
   type RefusalTold,
   type RefusalsAsked,
@@ -24,9 +27,11 @@ import {
   type Refuser,
   type ResultBatch,
   type Schema,
+  type StatsReported,
   type TuttiError,
   WAITED_FOR,
   codeNumber,
+  isModelName,
 } from "@tutti/protocol";
 import { parseTraceparent } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, actorToken, between } from "@tutti/units";
@@ -47,6 +52,9 @@ const KIND_BITS = 10;
 /** The cause of late answers, beside the numbers of codes. */
 const LATE_NUMBER = 255;
 
+/** Stands where a text is left out (REFUSALS-4). */
+const NOT_TOLD = "its publisher was told; the text may quote its input";
+
 /** The end of a request. */
 export interface RequestEnding {
   /** Undefined: it was answered. */
@@ -64,6 +72,8 @@ export class RefusalLog {
   /** A ring once it is full; entry n is at (n - 1) modulo its size. */
   readonly #kept: RefusedRequest[] = [];
   #entries = 0;
+  /** The last entry that a report was made of. */
+  #told = 0;
   /** How many more of each kind may be kept, as of a moment: a token bucket. */
   readonly #room = new Float64Array(2 ** KIND_BITS).fill(BURST_KEPT);
   readonly #roomAt = new Float64Array(2 ** KIND_BITS);
@@ -104,6 +114,27 @@ export class RefusalLog {
       if (requests.length < asked.most) requests.push(one);
     }
     return { requests, matching };
+  }
+
+  /** The last of those that were refused since the last call, for a report that goes to consoles. */
+  told(): Pick<StatsReported, "refusals"> {
+    const refusals: RefusalReport[] = [];
+    const known = Math.max(this.#told, this.#entries - this.#kept.length);
+    for (let entry = this.#entries; entry > known && refusals.length < REPORTED_REFUSALS_MAX; entry--) {
+      const one = this.#kept[(entry - 1) % REFUSALS_KEPT_MAX]!;
+      if (one.refusal !== undefined) refusals.push(this.#reportOf(one, one.refusal));
+    }
+    this.#told = this.#entries;
+    return refusals.length === 0 ? {} : { refusals: refusals.reverse() };
+  }
+
+  #reportOf({ entry, at, model, version, app, messageId, bodyId, traceId }: RefusedRequest, refusal: RefusalTold) {
+    const asked = version ?? model;
+    return {
+      ...{ at, model: isModelName(asked) ? asked : "", code: refusal.code as ErrorCode },
+      ...{ text: refusal.text ?? NOT_TOLD, app, id: messageId ?? bodyId ?? traceId ?? `${this.#token}.${entry}` },
+      ...(traceId !== undefined && { traceId }),
+    };
   }
 
   /** REFUSALS-2. */

@@ -269,7 +269,7 @@ export class RequestIntake {
     if (isJob) figures.jobs.refuseAtTheDoor(error, model?.spec);
     else if (ticket?.isStage === true) {
       if (model !== undefined) figures.refuseStage(error.code, model.spec);
-    } else if (onSettled === undefined) figures.refuseAtTheDoor(error, model?.spec, clock.now());
+    } else if (onSettled === undefined) figures.refuseAtTheDoor(error, model?.spec);
     else onSettled();
     if (span !== undefined) endOutcomeSpan(span, { error, late: false, now: clock.now() });
     ticket?.outcome(error);

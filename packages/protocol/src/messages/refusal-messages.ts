@@ -3,15 +3,13 @@
  * (docs/observability.md). Answers go to the asker's own subject. `ask` is the asker's number for one question; a
  * repeated question is answered again.
  */
-import { NAME_LENGTH_MAX } from "../limits.ts";
+import { NAME_LENGTH_MAX, REQUEST_ID_LENGTH_MAX } from "../limits.ts";
 import { type MessageOf, packed } from "../fields.ts";
 import { REPORTED_TEXT_LENGTH_MAX } from "./reports.ts";
 import { type Static, schema } from "../schema.ts";
 
 /** Most requests of one answer: the newest that the question means. */
 export const REFUSALS_TOLD_MAX = 100;
-/** Most characters of a request's id that are kept. */
-export const REQUEST_ID_LENGTH_MAX = 128;
 
 const ask = schema.whole(1, Number.MAX_SAFE_INTEGER);
 /** The beginning of a name: a request that is refused for its names may carry anything. */

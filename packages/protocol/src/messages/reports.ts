@@ -7,7 +7,7 @@ import type { GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { GPUS_MAX, before, between, instant, micros } from "@tutti/units";
 import type { ErrorCode } from "../errors.ts";
 import { ERROR_STATUS } from "../errors.ts";
-import { BATCH_SIZE_MAX, SLO_US_MAX } from "../limits.ts";
+import { BATCH_SIZE_MAX, NAME_LENGTH_MAX, REQUEST_ID_LENGTH_MAX, SLO_US_MAX } from "../limits.ts";
 import { type Static, schema } from "../schema.ts";
 
 /** Most batches in one report; others that ended are only counted. */
@@ -82,6 +82,12 @@ const RefusalReport = schema.record({
   code: schema.oneOf(Object.keys(ERROR_STATUS) as ErrorCode[]),
   /** The text that the publisher gets, without what may quote its input. */
   text: schema.text(REPORTED_TEXT_LENGTH_MAX),
+  /** Left out by earlier releases, as what follows. */
+  app: schema.optional(schema.text(NAME_LENGTH_MAX)),
+  /** Its name for `tutti refusals --request`: the publisher's id or trace, else its number at its ingress. */
+  id: schema.optional(schema.text(REQUEST_ID_LENGTH_MAX)),
+  /** Left out: it has none. */
+  traceId: schema.optional(schema.text(REQUEST_ID_LENGTH_MAX)),
 });
 export type RefusalReport = Static<typeof RefusalReport>;
 export const RefusalReports = schema.list(RefusalReport, REPORTED_REFUSALS_MAX);
