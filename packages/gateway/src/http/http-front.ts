@@ -14,6 +14,7 @@ import type { BodyReader } from "./body-reader.ts";
 import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
 import { type MemoryCall, memoryStatus, registerMemory, unregisterMemory } from "./http-shared-memory.ts";
+import type { TensorMetadata } from "../oip/model-descriptions.ts";
 import { openApi } from "./open-api.ts";
 import type { PageGuard } from "./page-guard.ts";
 import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
@@ -110,10 +111,10 @@ export class HttpFront {
     const access = this.#inferenceService.access!;
     const { headers, socket } = call.request;
     const asker = await access.admit(headers.authorization, () => socket.remoteAddress ?? "?");
-    if (operation !== "infer") return this.#handlers[operation]({ ...call, app: asker.app });
+    if (operation !== "infer" && operation !== "predict") return this.#handlers[operation]({ ...call, app: asker.app });
     const giveBack = access.take(asker, bodyBytesOf(call.request));
     try {
-      return await this.#handlers.infer({ ...call, app: asker.app });
+      return await this.#handlers[operation]({ ...call, app: asker.app });
     } finally {
       giveBack();
     }
@@ -151,6 +152,11 @@ export class HttpFront {
         body: { model_stats: inferenceService.allStatistics() },
       }),
       infer: (call) => this.#infer(call),
+      predict: (call) => this.#infer(call, inferenceService.metadata(...named(call)).inputs),
+      modelList: () => {
+        const names = inferenceService.index({ ready: true }).map(({ name }) => name);
+        return { status: 200, body: { models: [...new Set(names)] } };
+      },
       repositoryIndex: async ({ request }) => {
         const ready = await this.#bodies.withBody(request, (body) => Promise.resolve(readyOf(shortObjectOf(body))));
         return { status: 200, body: inferenceService.index({ ready }) };
@@ -182,15 +188,16 @@ export class HttpFront {
     };
   }
 
-  #infer({ request, params, gone, app }: Call): Promise<HttpAnswer> {
+  /** @param predict - the model's inputs, where the body is one of KServe's V1 protocol */
+  #infer({ request, params, gone, app }: Call, predict?: readonly TensorMetadata[]): Promise<HttpAnswer> {
     const receivedAt = performance.now();
     const { headers } = request;
     const { model = "", version } = params;
     // Check all that needs no body before the body is read.
     const served = this.#inferenceService.modelOrPipeline(model, version);
-    const kind = mediaKindOf(headers["content-type"]);
+    const kind = predict === undefined ? mediaKindOf(headers["content-type"]) : undefined;
     const client = this.#bodies.clientOf(request.socket);
-    const call = { model, version, app, client, headers, signal: gone, slo: served?.spec.slo, receivedAt };
+    const call = { model, version, app, client, headers, signal: gone, slo: served?.spec.slo, receivedAt, predict };
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#inferenceService));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);

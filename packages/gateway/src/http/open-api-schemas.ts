@@ -97,6 +97,10 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
     "model_version",
     "outputs",
   ]),
+  /** KServe's V1 protocol: rows, each the only input or an object of all, or columns; a file is `{"b64": …}`. */
+  Instances: { ...object({ instances: { type: "array", minItems: 1 }, inputs: {} }, []), minProperties: 1 },
+  Predictions: object({ predictions: { type: "array" }, outputs: {} }, []),
+  Models: object({ models: list(name) }),
   IndexRequest: object({ ready: flag }, []),
   LoadRequest: object(
     { parameters: { type: "object", properties: { config: text }, patternProperties: { "^file:": text } } },

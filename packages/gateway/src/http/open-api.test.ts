@@ -91,7 +91,12 @@ test("every path answers as documented, where it is right and where it is not", 
       for (const [path, method, { operationId }] of all()) {
         const isAllowed = headers["authorization"] !== undefined;
         if (operationId === "repositoryUnload" && fill.model === "twice" && isAllowed) continue; // the others need it
-        const body = operationId.startsWith("infer") ? { inputs: [INPUT] } : {};
+        const isPredict = operationId.startsWith("predict");
+        const body = operationId.startsWith("infer")
+          ? { inputs: [INPUT] }
+          : isPredict
+            ? { instances: [INPUT.data] }
+            : {};
         const init = { headers, ...(method === "post" && { body: JSON.stringify(body) }) };
         statuses.add(await check(path, method, init, fill));
       }

@@ -30,6 +30,13 @@ const TEXTS: Readonly<Record<Operation, OperationText>> = {
   modelConfig: { summary: "A model's configuration, as Triton has it", answer: "ModelConfig", errors: MODEL_ERRORS },
   modelStatistics: { summary: "What was counted of a model", answer: "Statistics", errors: MODEL_ERRORS },
   allStatistics: { summary: "What was counted of all models", answer: "Statistics", errors: [] },
+  predict: {
+    summary: "Ask a model, by KServe's V1 protocol",
+    answer: "Predictions",
+    errors: INFER_ERRORS,
+    body: "Instances",
+  },
+  modelList: { summary: "Models that are served", answer: "Models", errors: [] },
   infer: { summary: "Ask a model", answer: "InferAnswer", errors: INFER_ERRORS, body: "InferRequest" },
   repositoryIndex: {
     summary: "All models and their states",
@@ -127,9 +134,12 @@ function operationOf(operation: Operation, path: string): Schema {
     ),
   });
   return {
-    operationId: `${operation}${path.includes("{version}") ? "OfVersion" : ""}`,
+    operationId: `${operation}${path.includes("{version}") ? "OfVersion" : path.startsWith("/v1/models/") ? "V1" : ""}`,
     summary,
-    parameters: [...inPath, ...(operation === "infer" ? INFER_HEADERS : [])],
+    parameters: [
+      ...inPath,
+      ...(operation === "infer" ? INFER_HEADERS : operation === "predict" ? INFER_HEADERS.slice(0, -2) : []),
+    ],
     ...(body !== undefined && {
       requestBody: {
         content: {

@@ -2,6 +2,7 @@
 import { jsonTextOf } from "@tutti/wire";
 import { type OutputTensor, textsOf } from "./bytes-elements.ts";
 import type { RegionSlice } from "./given-tensors.ts";
+import { type PredictForm, predictText } from "./predict.ts";
 
 export interface AnswerTensor extends OutputTensor {
   readonly isBinary: boolean;
@@ -11,6 +12,8 @@ export interface AnswerHead {
   readonly version: string;
   readonly id: string | undefined;
   readonly outputs: readonly AnswerTensor[];
+  /** Undefined: that of the Open Inference Protocol. */
+  readonly form?: PredictForm | undefined;
 }
 export interface AnswerBody {
   readonly chunks: readonly Uint8Array[];
@@ -29,7 +32,9 @@ export function answerBody(json: Uint8Array, outputs: readonly AnswerTensor[]): 
 /**
  * Writes the JSON. Numbers without a JSON literal (NaN, integers beyond a double) are texts, as requests may have them.
  */
-export function answerText({ model, version, id, outputs }: AnswerHead): string {
+export function answerText(answer: AnswerHead): string {
+  const { model, version, id, outputs, form } = answer;
+  if (form !== undefined) return predictText(answer, form);
   const head = JSON.stringify({ model_name: model, model_version: version, ...(id !== undefined && { id }) });
   return `${head.slice(0, -1)},"outputs":[${outputs.map(outputText).join(",")}]}`;
 }

@@ -5,6 +5,7 @@
 import { ID_LENGTH_MAX, RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
 import { type GivenTensor, type GivenType, type RegionSlice, isWhole, noStrings, sizeOf } from "./given-tensors.ts";
+import type { PredictForm } from "./predict.ts";
 
 /** A tensor whose bytes were in the JSON, or follow it. */
 export interface HeadTensor {
@@ -34,6 +35,8 @@ export interface InferHead {
   /** Undefined: all outputs. */
   readonly outputs: readonly WantedOutput[] | undefined;
   readonly parameters: Parameters;
+  /** Undefined: the answer is one of the Open Inference Protocol. */
+  readonly form?: PredictForm;
 }
 
 export const PARAMETERS_MAX = 64;
