@@ -2,6 +2,7 @@
 import { floatsOf, writeWav } from "@tutti/onnx-tools";
 import type { Tensor } from "@tutti/protocol";
 import sharp from "sharp";
+import { millis } from "@tutti/units";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { packElements, textsOf } from "./oip/bytes-elements.ts";
 import { GatewayScene, answerTwice, twice } from "./testing/gateway-scene.ts";
@@ -148,6 +149,59 @@ test.each(TRANSPORTS)("a pipeline gets a file as its bytes (%s)", async (transpo
   expect([error, outputs.map(({ name }) => name)]).toEqual([undefined, ["text"]]);
   const [seen] = scene.seen.at(-1)!.inputs;
   expect([seen!.name, seen!.type, seen!.dims, [...seen!.data]]).toEqual(["image", "UINT8", [3], [1, 2, 3]]);
+});
+
+const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+/** A pipeline that answers with its text in capitals, as its ingress reports it. */
+const capitals = async (): Promise<void> => {
+  const texts = (name: string) => [{ name, datatype: "BYTES", shape: [-1] }];
+  const report = { name: "shout", version: "1", slo: millis(400), stages: [{ name: "only", model: "twice" }] };
+  scene.join("ingress", {}, () => ({ pipelines: [{ ...report, inputs: texts("in"), outputs: texts("out") }] }));
+  scene.pipelines.add("shout");
+  scene.react = ({ inputs: [{ data } = one("in")] }) => {
+    const loud = utf8(new TextDecoder().decode(data).toUpperCase());
+    return [{ name: "out", type: "UINT8", dims: [loud.byteLength], data: loud }, one("score", 1)];
+  };
+  while ((await fetch(`${scene.addresses.http}/v2/models/shout`)).status !== 200);
+};
+
+test.each(TRANSPORTS)(
+  "a pipeline takes and answers text as BYTES, an element for each line (%s)",
+  async (transport) => {
+    await capitals();
+    const given = (...texts: string[]): AskedInput => ({
+      ...{ name: "in", datatype: "BYTES", shape: [texts.length], bytes: packElements(texts.map(utf8)) },
+    });
+    const { outputs, error } = await client.ask(transport, "shout", { inputs: [given("größe", "", "two")] });
+    expect(error).toBeUndefined();
+    expect(outputs.map(({ name, datatype, shape }) => [name, datatype, shape])).toEqual([
+      ["out", "BYTES", [3]],
+      ["score", "FP32", [1, 1]],
+    ]);
+    expect(textsOf(outputs[0]!.data)).toEqual(["GRÖSSE", "", "TWO"]);
+    const refused = await client.ask(transport, "shout", { inputs: [given("two\nlines", "one")] });
+    expect([refused.code, refused.error]).toEqual(["TUTTI_INVALID_INPUT", expect.stringContaining("one line of text")]);
+  },
+);
+
+test("text is text in JSON, in V2's and in V1's form, and TYPE_STRING in the configuration", async () => {
+  await capitals();
+  const ask = async (path: string, body?: object): Promise<unknown> => {
+    const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+    return (await fetch(scene.addresses.http + path, init)).json();
+  };
+  const input = (data: unknown[]) => ({ inputs: [{ name: "in", datatype: "BYTES", shape: [data.length], data }] });
+  expect(await ask("/v2/models/shout/infer", input(["größe", "b"]))).toMatchObject({
+    outputs: [{ name: "out", datatype: "BYTES", shape: [2], data: ["GRÖSSE", "B"] }, {}],
+  });
+  expect(await ask("/v2/models/shout/infer", input([1]))).toMatchObject({
+    error: 'input "in": element 0 of BYTES is no text',
+  });
+  expect(await ask("/v1/models/shout:predict", { inputs: ["a", "b"] })).toMatchObject({ outputs: { out: ["A", "B"] } });
+  expect(await ask("/v2/models/shout/config")).toMatchObject({ output: [{ name: "out", data_type: "TYPE_STRING" }] });
+  expect(await client.call("ModelConfig", { name: "shout" })).toMatchObject({
+    config: { input: [{ name: "in", data_type: "TYPE_STRING" }] },
+  });
 });
 
 /** A model whose state is the number of frames that it has seen. */

@@ -31,7 +31,7 @@ const parameters: Schema = {
 };
 const NUMBERS = Object.keys(DATA_TYPES);
 const datatype: Schema = { type: "string", enum: [...NUMBERS, "BF16", "BYTES"] };
-/** BYTES where the client asked for classes. */
+/** BYTES where the client asked for classes, and for text. */
 const answeredType: Schema = { type: "string", enum: [...NUMBERS, "BYTES"] };
 const shape: Schema = { ...list({ type: "integer", minimum: 0, maximum: 2 ** 32 - 1 }), maxItems: RANK_MAX };
 const tensors = (name: string): Schema => ({ ...list(ref(name)), maxItems: TENSORS_MAX });

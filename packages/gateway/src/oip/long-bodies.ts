@@ -58,8 +58,8 @@ export class LongBodies {
   /** Whether an answer is short enough to be written on the main thread. */
   isShort(head: AnswerHead): boolean {
     let numbers = 0;
-    for (const { isBinary, slice, dims } of head.outputs)
-      if (!isBinary && slice === undefined) numbers += product(dims);
+    for (const { isBinary, slice, type, dims, data } of head.outputs)
+      if (!isBinary && slice === undefined) numbers += type === "BYTES" ? data.byteLength / 8 : product(dims);
     return numbers <= INLINE_NUMBERS;
   }
 

@@ -57,7 +57,7 @@ export const pipelineMetadata = ({ name, version, inputs, outputs }: PipelineRep
 });
 
 /** Triton calls them TYPE_… and strings TYPE_STRING. */
-export const configType = (type: string): string => `TYPE_${type}`;
+export const configType = (type: string): string => `TYPE_${type === "BYTES" ? "STRING" : type}`;
 
 /** Triton's model configuration: `dims` without the batch axis where `max_batch_size` announces one. */
 export function modelConfig({ spec }: CatalogModel) {

@@ -3,11 +3,11 @@
  * or columns (`inputs`, answered as `outputs`). It is read into the head of a request of the Open Inference Protocol.
  * Pure, so that a worker thread can read long bodies.
  */
-import { RANK_MAX, TENSORS_MAX, TuttiError, isDataType } from "@tutti/protocol";
-import { bytesFromJson, fromOutsideJson, jsonFromBytes } from "@tutti/wire";
+import { RANK_MAX, TENSORS_MAX, TuttiError } from "@tutti/protocol";
+import { fromOutsideJson, jsonFromBytes } from "@tutti/wire";
 import { packElements, textsOf } from "./bytes-elements.ts";
 import type { AnswerHead, AnswerTensor } from "./infer-answer.ts";
-import { type HeadTensor, type InferHead, readInferHead } from "./infer-head.ts";
+import { type HeadTensor, type InferHead, bytesFromData, readInferHead, readType } from "./infer-head.ts";
 import type { TensorMetadata } from "./model-descriptions.ts";
 
 /** The form of the answer: columns, or the number of rows. */
@@ -73,8 +73,7 @@ function tensorOf(name: string, value: unknown, { own, form }: Asked): HeadTenso
   if (expected === undefined) throw invalid(`there is no input "${name.slice(0, 80)}"`);
   const list: unknown[] = Array.isArray(value) ? value : [value];
   if (isBase64(list[0])) return fileOf(name, list);
-  const { datatype } = expected;
-  if (!isDataType(datatype)) throw invalid(`input "${name}" is ${datatype}: send it as {"b64": …}`);
+  const type = readType(name, expected.datatype);
   let dims = Array.isArray(value) ? sizesOf(value) : [];
   let values = list;
   if (form === 1 && dims.length === expected.shape.length + 1) {
@@ -82,8 +81,8 @@ function tensorOf(name: string, value: unknown, { own, form }: Asked): HeadTenso
     dims = dims.slice(1);
     if (dims.length > 0) values = list[0] as unknown[];
   }
-  const data = bytesFromJson(name, datatype, dims, values);
-  return { name, type: datatype, dims, data, bytes: data.byteLength };
+  const data = bytesFromData(name, type, dims, values);
+  return { name, type, dims, data, bytes: data.byteLength, isText: type === "BYTES" };
 }
 
 /** A file, in the encoding of bytes that V1 has: `{"b64": …}`. */
@@ -97,7 +96,7 @@ function fileOf(name: string, values: readonly unknown[]): HeadTensor {
   return { name, type: "BYTES", dims: [values.length], data, bytes: data.byteLength };
 }
 
-/** Lengths of the lists by depth; `bytesFromJson` compares the others with the first of each depth. */
+/** Lengths of the lists by depth; `bytesFromData` compares the others with the first of each depth. */
 function sizesOf(value: readonly unknown[]): number[] {
   const sizes: number[] = [];
   for (let list: unknown = value; Array.isArray(list) && sizes.length <= RANK_MAX; list = list[0])
