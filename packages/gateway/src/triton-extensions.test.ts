@@ -306,3 +306,45 @@ test("requests of one sequence in one stream are answered in their order", async
   ]);
   expect(seen.sort((a, b) => a[0]! - b[0]!)).toEqual(Array.from({ length: 20 }, (_, i) => [i, 10 * i]));
 });
+
+test("trace and log settings are told, and what would change them is refused with the reason", async () => {
+  const ask = async (path: string, change?: object): Promise<readonly [number, object]> => {
+    const init = change === undefined ? {} : { method: "POST", body: JSON.stringify(change) };
+    const response = await fetch(scene.addresses.http + path, init);
+    return [response.status, (await response.json()) as object];
+  };
+  const logging = { log_error: true, log_warning: true, log_info: true, log_verbose_level: 0, log_format: "default" };
+  const tracing = { trace_level: ["OFF"], trace_mode: "opentelemetry", trace_count: "-1", log_frequency: "0" };
+  for (const [path, current, change] of [
+    ["/v2/logging", { ...logging, log_file: "" }, { log_verbose_level: 1 }],
+    ["/v2/trace/setting", { ...tracing, trace_file: "" }, { trace_level: ["TIMESTAMPS"] }],
+    ["/v2/models/twice/trace/setting", { ...tracing, trace_file: "" }, { trace_rate: "1" }],
+  ] as const) {
+    expect(await ask(path)).toEqual([200, current]);
+    expect(await ask(path, current)).toEqual([200, current]);
+    expect(await ask(path, Object.fromEntries(Object.keys(current).map((name) => [name, null])))).toEqual([
+      200,
+      current,
+    ]);
+    const [status, { error }] = (await ask(path, change)) as readonly [number, { readonly error: string }];
+    expect([status, error]).toEqual([400, expect.stringContaining(Object.keys(change)[0]!)]);
+  }
+  expect((await ask("/v2/models/nobody/trace/setting"))[0]).toBe(404);
+  const on = (value: boolean) => ({ parameter_choice: "bool_param", bool_param: value });
+  const told = await client.call<{ settings: object }>("LogSettings", { settings: { log_info: { bool_param: true } } });
+  expect(told.settings).toMatchObject({ log_info: on(true), log_verbose_level: { uint32_param: 0 } });
+  const levels = (...value: string[]) => ({ settings: { trace_level: { value } }, model_name: "twice" });
+  for (const asked of [levels(), levels("OFF")])
+    expect(await client.call<{ settings: object }>("TraceSetting", asked)).toMatchObject({
+      settings: { trace_level: { value: ["OFF"] }, trace_mode: { value: ["opentelemetry"] } },
+    });
+  for (const [method, change] of [
+    ["TraceSetting", levels("TIMESTAMPS")],
+    ["LogSettings", { settings: { log_file: { string_param: "/tmp/log" } } }],
+  ] as const)
+    await expect(client.call(method, change)).rejects.toMatchObject({
+      code: 3,
+      details: expect.stringContaining("can't be changed") as unknown,
+    });
+  await expect(client.call("TraceSetting", { model_name: "nobody" })).rejects.toMatchObject({ code: 5 });
+});

@@ -15,6 +15,7 @@ import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
 import { type MemoryCall, memoryStatus, registerMemory, unregisterMemory } from "./http-shared-memory.ts";
 import type { TensorMetadata } from "../oip/model-descriptions.ts";
+import { type Settings, noCudaMemory, unchanged } from "../oip/triton-settings.ts";
 import { openApi } from "./open-api.ts";
 import type { PageGuard } from "./page-guard.ts";
 import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
@@ -181,11 +182,27 @@ export class HttpFront {
       memoryRegister: (call) => registerMemory(inferenceService.memory, this.#bodies, memoryCall(call)),
       memoryUnregister: (call) => unregisterMemory(inferenceService.memory, memoryCall(call)),
       memoryUnregisterAll: (call) => unregisterMemory(inferenceService.memory, memoryCall(call)),
+      cudaStatus: () => ({ status: 200, body: [] }),
+      cudaRegister: () => failureAnswer(noCudaMemory()),
+      cudaUnregister: () => ({ status: 200, body: {} }),
+      cudaUnregisterAll: () => ({ status: 200, body: {} }),
+      traceSettings: () => ({ status: 200, body: inferenceService.traceSettings() }),
+      changeTraceSettings: (call) => this.#settings(call, inferenceService.traceSettings()),
+      modelTraceSettings: ({ params }) => ({ status: 200, body: inferenceService.traceSettings(params["model"]) }),
+      changeModelTraceSettings: (call) => this.#settings(call, inferenceService.traceSettings(call.params["model"])),
+      logSettings: () => ({ status: 200, body: inferenceService.logSettings() }),
+      changeLogSettings: (call) => this.#settings(call, inferenceService.logSettings()),
       openapi: () => ({ status: 200, body: openApi() }),
       scaling: advice,
       externalMetrics: advice,
       externalMetric: advice,
     };
+  }
+
+  #settings({ request }: Call, current: Settings): Promise<HttpAnswer> {
+    return this.#bodies.withBody(request, (body) =>
+      Promise.resolve({ status: 200, body: unchanged(current, shortObjectOf(body)) }),
+    );
   }
 
   /** @param predict - the model's inputs, where the body is one of KServe's V1 protocol */

@@ -119,6 +119,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
     { key: text, offset: { type: "integer", minimum: 0 }, byte_size: { type: "integer", minimum: 1 } },
     ["key", "byte_size"],
   ),
+  Settings: { type: "object", additionalProperties: { type: ["string", "number", "boolean", "array", "null"] } },
   Scaling: object({ accelerators: whole, gpus: whole, advice: whole, badRate: number, idleShare: number, at: text }),
   Error: object(
     { error: text, code: { type: "string", enum: Object.keys(ERROR_STATUS) }, retryable: flag, retryAfterMs: number },

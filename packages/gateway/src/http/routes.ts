@@ -22,6 +22,16 @@ export type Operation =
   | "memoryRegister"
   | "memoryUnregister"
   | "memoryUnregisterAll"
+  | "cudaStatus"
+  | "cudaRegister"
+  | "cudaUnregister"
+  | "cudaUnregisterAll"
+  | "traceSettings"
+  | "changeTraceSettings"
+  | "modelTraceSettings"
+  | "changeModelTraceSettings"
+  | "logSettings"
+  | "changeLogSettings"
   | "openapi"
   | "scaling"
   | "externalMetrics"
@@ -35,6 +45,7 @@ export interface RouteDeclaration {
 }
 
 const MEMORY = "/v2/systemsharedmemory";
+const CUDA = "/v2/cudasharedmemory";
 const EXTERNAL_METRICS = "/apis/external.metrics.k8s.io/v1beta1";
 
 /** Routes with and without a version. */
@@ -64,6 +75,16 @@ export const ROUTES: readonly RouteDeclaration[] = [
   { method: "POST", path: `${MEMORY}/region/{region}/register`, operation: "memoryRegister" },
   { method: "POST", path: `${MEMORY}/region/{region}/unregister`, operation: "memoryUnregister" },
   { method: "POST", path: `${MEMORY}/unregister`, operation: "memoryUnregisterAll" },
+  { method: "GET", path: `${CUDA}/status`, operation: "cudaStatus" },
+  { method: "POST", path: `${CUDA}/region/{region}/register`, operation: "cudaRegister" },
+  { method: "POST", path: `${CUDA}/region/{region}/unregister`, operation: "cudaUnregister" },
+  { method: "POST", path: `${CUDA}/unregister`, operation: "cudaUnregisterAll" },
+  { method: "GET", path: "/v2/trace/setting", operation: "traceSettings" },
+  { method: "POST", path: "/v2/trace/setting", operation: "changeTraceSettings" },
+  { method: "GET", path: "/v2/models/{model}/trace/setting", operation: "modelTraceSettings" },
+  { method: "POST", path: "/v2/models/{model}/trace/setting", operation: "changeModelTraceSettings" },
+  { method: "GET", path: "/v2/logging", operation: "logSettings" },
+  { method: "POST", path: "/v2/logging", operation: "changeLogSettings" },
   { method: "GET", path: "/openapi.json", operation: "openapi" },
   { method: "GET", path: "/scaling", operation: "scaling" },
   { method: "GET", path: EXTERNAL_METRICS, operation: "externalMetrics" },
