@@ -177,6 +177,18 @@ export class HttpFront {
           await inferenceService.repository().unload(call.params["model"] ?? "");
           return {};
         }),
+      ...this.#tritonOperations(),
+      openapi: () => ({ status: 200, body: openApi() }),
+      scaling: advice,
+      externalMetrics: advice,
+      externalMetric: advice,
+    };
+  }
+
+  /** Shared memory, and the settings of traces and logs. */
+  #tritonOperations() {
+    const inferenceService = this.#inferenceService;
+    return {
       memoryStatus: (call) => memoryStatus(inferenceService.memory, memoryCall(call)),
       memoryRegion: (call) => memoryStatus(inferenceService.memory, memoryCall(call)),
       memoryRegister: (call) => registerMemory(inferenceService.memory, this.#bodies, memoryCall(call)),
@@ -192,11 +204,7 @@ export class HttpFront {
       changeModelTraceSettings: (call) => this.#settings(call, inferenceService.traceSettings(call.params["model"])),
       logSettings: () => ({ status: 200, body: inferenceService.logSettings() }),
       changeLogSettings: (call) => this.#settings(call, inferenceService.logSettings()),
-      openapi: () => ({ status: 200, body: openApi() }),
-      scaling: advice,
-      externalMetrics: advice,
-      externalMetric: advice,
-    };
+    } satisfies Partial<Record<Operation, Handler>>;
   }
 
   #settings({ request }: Call, current: Settings): Promise<HttpAnswer> {

@@ -90,7 +90,7 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
     expect(await act(transport, "status", "r")).toBe("TUTTI_NOT_FOUND");
   });
 
-  /** What perf_analyzer 2.60 does with `--shared-memory system`, in its order. */
+  /** The steps of perf_analyzer 2.60 with `--shared-memory system`, in their order. */
   test.each(TRANSPORTS)(
     "perf_analyzer's measurement through shared memory ends as it began (%s)",
     async (transport) => {
