@@ -1,10 +1,11 @@
 /**
  * A plugin for the bundler. Code names the files that lie beside it by `new URL("./name", import.meta.url)`; in a
  * bundle the code lies elsewhere. Modules named so (entry points of threads and processes) become bundles of their own;
- * all other files and folders are copied into the package, at their paths in the repository.
+ * all other files and folders are copied into the package, at their paths in the repository. A library's file that code
+ * resolves is copied beside the bundles.
  */
-import { cpSync, globSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { copyFileSync, cpSync, globSync, mkdirSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
 
 /** Modules that use `import.meta.dirname` for a default only: the launcher names the folder in the environment. */
 const LAUNCHER_SETS = ["packages/admin/src/cluster/find-cluster.ts", "packages/bus-nats/src/server/nats-binary.ts"];
@@ -27,7 +28,7 @@ export function filesBeside(root, target) {
           `${path}: name files beside the code by new URL(…, import.meta.url), which a bundle can follow`,
         );
       const named = /new URL\(\s*(["`])([^"`]+)\1,\s*import\.meta\.url\s*\)/g;
-      return code.replace(named, (_, quote, name) => {
+      const found = code.replace(named, (_, quote, name) => {
         const file = join(dirname(path), name);
         if (!file.endsWith(".ts")) {
           copied.add(file);
@@ -36,6 +37,12 @@ export function filesBeside(root, target) {
         const fileName = bundleName(file);
         this.emitFile({ type: "chunk", id: join(root, file), fileName });
         return `new URL("./${fileName}", import.meta.url)`;
+      });
+      const resolved = /createRequire\(import\.meta\.url\)\.resolve\("([^"]+)"\)/g;
+      return found.replace(resolved, (_, file) => {
+        mkdirSync(join(target, "lib"), { recursive: true });
+        copyFileSync(join(root, "node_modules", file), join(target, "lib", basename(file)));
+        return `new URL("./${basename(file)}", import.meta.url)`;
       });
     },
     writeBundle() {

@@ -42,8 +42,11 @@ const LAUNCHER = [
   "infra/jaeger/jaeger.mjs",
 ];
 const DASHBOARDS = ["infra/dashboards/tutti-overview.json", "infra/dashboards/tutti-rules.yaml"];
-/** Libraries inside the console's page; all others are dependencies and bring their licences. */
-const IN_THE_PAGE = ["preact", "uplot"];
+/** Libraries inside the console's page and the charts; all others are dependencies and bring their licences. */
+const BUNDLED = {
+  "console/page": ["preact", "uplot"],
+  lib: ["echarts", "zrender", "tslib"],
+};
 
 function completeClient(root: string, target: string): void {
   const { name, description } = readManifest(join(root, "packages/client/package.json"));
@@ -72,7 +75,7 @@ function completeTutti(root: string, target: string): void {
   for (const file of [...LAUNCHER, ...DASHBOARDS, "LICENSE", "CHANGELOG.md"]) copy(root, target, file);
   copyFileSync(join(root, "infra/release/tutti.md"), join(target, "README.md"));
   writeFileSync(join(target, "lib/release.json"), `${JSON.stringify({ version: TUTTI_RELEASE })}\n`);
-  writeFileSync(join(target, "THIRD-PARTY-LICENSES.txt"), licencesOf(root, IN_THE_PAGE));
+  writeFileSync(join(target, "THIRD-PARTY-LICENSES.txt"), licencesOf(root));
   // Node strips no types in node_modules: the demo's pipeline names the bundle of its functions instead.
   const pipeline = join(target, "packages/pipeline-ocr");
   const text = readFileSync(join(pipeline, "ocr.yaml"), "utf8");
@@ -101,17 +104,24 @@ export function dependenciesOf(root: string, target: string): Record<string, str
     Object.entries({ ...devDependencies, ...dependencies }),
   );
   const used = all.filter(
-    ([name]) => !name.startsWith("@tutti/") && code.some((text) => new RegExp(`"${name}["/]`).test(text)),
+    ([name]) =>
+      !name.startsWith("@tutti/") &&
+      !BUNDLED.lib.includes(name) &&
+      code.some((text) => new RegExp(`"${name}["/]`).test(text)),
   );
   return Object.fromEntries(used.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function licencesOf(root: string, names: readonly string[]): string {
-  const texts = names.map((name) => {
-    const folder = join(root, "node_modules", name);
-    const { version } = readManifest(join(folder, "package.json"));
-    return `${name} ${version}, in console/page\n\n${readFileSync(join(folder, "LICENSE"), "utf8").trim()}\n`;
-  });
+function licencesOf(root: string): string {
+  const texts = Object.entries(BUNDLED).flatMap(([place, names]) =>
+    names.map((name) => {
+      const folder = join(root, "node_modules", name);
+      const { version } = readManifest(join(folder, "package.json"));
+      const files = globSync("{LICENSE,NOTICE}*", { cwd: folder }).sort();
+      const words = files.map((file) => readFileSync(join(folder, file), "utf8").trim()).join("\n\n");
+      return `${name} ${version}, in ${place}\n\n${words}\n`;
+    }),
+  );
   return texts.join(`\n${"-".repeat(80)}\n\n`);
 }
 

@@ -4,6 +4,8 @@ import { filesBeside } from "./files-beside.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const target = join(root, "dist/tutti");
+const OURS = /^@tutti\//;
+const CHARTS = /^(?:echarts|zrender|tslib)(?:\/|$)/;
 
 export default {
   cwd: root,
@@ -13,7 +15,8 @@ export default {
   platform: "node",
   target: "node22",
   fixedExtension: false,
-  deps: { alwaysBundle: [/^@tutti\//], neverBundle: [/^(?!@tutti\/)[^./]/] },
+  // Charts take one of the 68 MB of echarts: that is bundled, and the script for its page copied.
+  deps: { alwaysBundle: [OURS, CHARTS], neverBundle: [/^(?!@tutti\/|(?:echarts|zrender|tslib)(?:\/|$))[^./]/] },
   plugins: [filesBeside(root, target)],
   dts: false,
   inputOptions: { checks: { pluginTimings: false } },

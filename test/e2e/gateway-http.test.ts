@@ -158,14 +158,23 @@ test("a model is loaded over HTTP by who has the token, asked, and unloaded", as
   while ((await fetch(`${cluster.http}/v2/models/other`)).status !== 404);
 });
 
-test("statistics add up what the cluster's actors count", async () => {
+test("statistics count each row that was answered, and no other", async () => {
+  const authorization = `Bearer ${TOKEN}`;
+  const file = Buffer.from(generateAddOne()).toString("base64");
+  const load = { parameters: { "file:1/model.onnx": file, config: JSON.stringify({ slo: "10s" }) } };
+  const loaded = await post("/v2/repository/models/counted/load", load, { authorization });
+  expect(loaded.status, JSON.stringify(loaded.body)).toBe(200);
   const count = async (): Promise<number> => {
-    const response = await fetch(`${cluster.http}/v2/models/add-one/stats`);
+    const response = await fetch(`${cluster.http}/v2/models/counted/stats`);
     const body = (await response.json()) as { model_stats: { inference_count: number }[] };
     return body.model_stats[0]?.inference_count ?? 0;
   };
-  const before = await count();
-  await post(INFER, x(1, 2, 3, 4, 5, 6, 7, 8), AS_E2E);
+  const ask = async (...values: number[]): Promise<number> =>
+    (await post("/v2/models/counted/infer", x(...values), AS_E2E)).status;
+  const statuses = await Promise.all([ask(1, 2, 3, 4, 5, 6, 7, 8), ask(1, 2, 3, 4), ask(1, 2, 3, 4), ask(1)]);
+  expect(statuses).toEqual([200, 200, 200, 400]);
   // Actors report once a second.
-  while ((await count()) < before + 2) await cluster.up.next("status", undefined, cluster.up.events.length);
+  while ((await count()) < 4) await cluster.up.next("status", undefined, cluster.up.events.length);
+  await cluster.up.next("status", undefined, cluster.up.events.length);
+  expect(await count()).toBe(4);
 });

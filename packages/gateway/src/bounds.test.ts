@@ -205,7 +205,7 @@ test("more long bodies than may wait are refused as overload", async () => {
   const json = Buffer.from(JSON.stringify({ inputs: [], parameters: { padding: "x".repeat(INLINE_JSON_BYTES) } }));
   const outcomes = await Promise.all(
     Array.from({ length: LONG_BODIES_MAX + 10 }, () =>
-      rejection(bodies.readHead(json, { app: "shop", until: Infinity })),
+      rejection(bodies.readHead({ json }, { app: "shop", until: Infinity })),
     ),
   );
   expect(outcomes.filter((code) => code === "TUTTI_OVERLOADED")).toHaveLength(10);

@@ -283,6 +283,7 @@ class Gateway {
     const media = new MediaInference(inference, this.#mediaBodies);
     return new InferenceService({
       log: this.#runtime.log,
+      telemetry: this.#ports.telemetry,
       modelOf,
       versionsOf: (name) => this.#versionsOf(name),
       models: () => [...this.#catalog.targets()].sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1)),

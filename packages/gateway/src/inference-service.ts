@@ -1,7 +1,7 @@
 /** The service behind both protocols: one view of the cluster, one way to infer, one model repository. */
 import type { CatalogModel } from "@tutti/actors";
 import { type ModelSpec, type PipelineReport, noModelError, publicNameOf } from "@tutti/protocol";
-import type { Logger } from "@tutti/ports/telemetry";
+import type { Logger, Telemetry } from "@tutti/ports/telemetry";
 import type { Access } from "./auth/access.ts";
 import { type Act, administer, checkAdministrator } from "./auth/administration.ts";
 import type { HttpAnswer } from "./http/answers.ts";
@@ -21,10 +21,12 @@ import {
 import type { ModelStatistics } from "./oip/model-statistics.ts";
 import type { ProtocolInference } from "./oip/protocol-inference.ts";
 import type { Repository } from "./oip/repository.ts";
+import { type Settings, logSettings, traceSettings } from "./oip/triton-settings.ts";
 import type { SharedMemory } from "./shared-memory/shared-memory.ts";
 
 export interface InferenceServiceParts {
   readonly log: Logger;
+  readonly telemetry: Telemetry;
   readonly modelOf: ModelOf;
   /** All served versions of a model, the one under its own name first. */
   readonly versionsOf: (name: string) => readonly string[];
@@ -86,6 +88,14 @@ export class InferenceService {
   /** Whether ingresses report a pipeline of this name. */
   isPipeline(name: string): boolean {
     return this.#parts.pipelines().has(name);
+  }
+  logSettings(): Settings {
+    return logSettings(this.#parts.telemetry);
+  }
+  /** @param model - empty: of all. @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  traceSettings(model = ""): Settings {
+    if (model !== "") this.#find(model, undefined);
+    return traceSettings(this.#parts.telemetry);
   }
   serverMetadata(): ReturnType<typeof serverMetadata> {
     return serverMetadata(this.memory.isOpen ? ["system_shared_memory"] : []);

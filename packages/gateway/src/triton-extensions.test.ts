@@ -2,6 +2,7 @@
 import { floatsOf, writeWav } from "@tutti/onnx-tools";
 import type { Tensor } from "@tutti/protocol";
 import sharp from "sharp";
+import { millis } from "@tutti/units";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { packElements, textsOf } from "./oip/bytes-elements.ts";
 import { GatewayScene, answerTwice, twice } from "./testing/gateway-scene.ts";
@@ -150,6 +151,59 @@ test.each(TRANSPORTS)("a pipeline gets a file as its bytes (%s)", async (transpo
   expect([seen!.name, seen!.type, seen!.dims, [...seen!.data]]).toEqual(["image", "UINT8", [3], [1, 2, 3]]);
 });
 
+const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+/** A pipeline that answers with its text in capitals, as its ingress reports it. */
+const capitals = async (): Promise<void> => {
+  const texts = (name: string) => [{ name, datatype: "BYTES", shape: [-1] }];
+  const report = { name: "shout", version: "1", slo: millis(400), stages: [{ name: "only", model: "twice" }] };
+  scene.join("ingress", {}, () => ({ pipelines: [{ ...report, inputs: texts("in"), outputs: texts("out") }] }));
+  scene.pipelines.add("shout");
+  scene.react = ({ inputs: [{ data } = one("in")] }) => {
+    const loud = utf8(new TextDecoder().decode(data).toUpperCase());
+    return [{ name: "out", type: "UINT8", dims: [loud.byteLength], data: loud }, one("score", 1)];
+  };
+  while ((await fetch(`${scene.addresses.http}/v2/models/shout`)).status !== 200);
+};
+
+test.each(TRANSPORTS)(
+  "a pipeline takes and answers text as BYTES, an element for each line (%s)",
+  async (transport) => {
+    await capitals();
+    const given = (...texts: string[]): AskedInput => ({
+      ...{ name: "in", datatype: "BYTES", shape: [texts.length], bytes: packElements(texts.map(utf8)) },
+    });
+    const { outputs, error } = await client.ask(transport, "shout", { inputs: [given("größe", "", "two")] });
+    expect(error).toBeUndefined();
+    expect(outputs.map(({ name, datatype, shape }) => [name, datatype, shape])).toEqual([
+      ["out", "BYTES", [3]],
+      ["score", "FP32", [1, 1]],
+    ]);
+    expect(textsOf(outputs[0]!.data)).toEqual(["GRÖSSE", "", "TWO"]);
+    const refused = await client.ask(transport, "shout", { inputs: [given("two\nlines", "one")] });
+    expect([refused.code, refused.error]).toEqual(["TUTTI_INVALID_INPUT", expect.stringContaining("one line of text")]);
+  },
+);
+
+test("text is text in JSON, in V2's and in V1's form, and TYPE_STRING in the configuration", async () => {
+  await capitals();
+  const ask = async (path: string, body?: object): Promise<unknown> => {
+    const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+    return (await fetch(scene.addresses.http + path, init)).json();
+  };
+  const input = (data: unknown[]) => ({ inputs: [{ name: "in", datatype: "BYTES", shape: [data.length], data }] });
+  expect(await ask("/v2/models/shout/infer", input(["größe", "b"]))).toMatchObject({
+    outputs: [{ name: "out", datatype: "BYTES", shape: [2], data: ["GRÖSSE", "B"] }, {}],
+  });
+  expect(await ask("/v2/models/shout/infer", input([1]))).toMatchObject({
+    error: 'input "in": element 0 of BYTES is no text',
+  });
+  expect(await ask("/v1/models/shout:predict", { inputs: ["a", "b"] })).toMatchObject({ outputs: { out: ["A", "B"] } });
+  expect(await ask("/v2/models/shout/config")).toMatchObject({ output: [{ name: "out", data_type: "TYPE_STRING" }] });
+  expect(await client.call("ModelConfig", { name: "shout" })).toMatchObject({
+    config: { input: [{ name: "in", data_type: "TYPE_STRING" }] },
+  });
+});
+
 /** A model whose state is the number of frames that it has seen. */
 const listen = async (): Promise<void> => {
   const [own] = twice.inputs;
@@ -251,4 +305,46 @@ test("requests of one sequence in one stream are answered in their order", async
     new Float32Array(new Uint8Array(raw[0]!).buffer)[0],
   ]);
   expect(seen.sort((a, b) => a[0]! - b[0]!)).toEqual(Array.from({ length: 20 }, (_, i) => [i, 10 * i]));
+});
+
+test("trace and log settings are told, and what would change them is refused with the reason", async () => {
+  const ask = async (path: string, change?: object): Promise<readonly [number, object]> => {
+    const init = change === undefined ? {} : { method: "POST", body: JSON.stringify(change) };
+    const response = await fetch(scene.addresses.http + path, init);
+    return [response.status, (await response.json()) as object];
+  };
+  const logging = { log_error: true, log_warning: true, log_info: true, log_verbose_level: 0, log_format: "default" };
+  const tracing = { trace_level: ["OFF"], trace_mode: "opentelemetry", trace_count: "-1", log_frequency: "0" };
+  for (const [path, current, change] of [
+    ["/v2/logging", { ...logging, log_file: "" }, { log_verbose_level: 1 }],
+    ["/v2/trace/setting", { ...tracing, trace_file: "" }, { trace_level: ["TIMESTAMPS"] }],
+    ["/v2/models/twice/trace/setting", { ...tracing, trace_file: "" }, { trace_rate: "1" }],
+  ] as const) {
+    expect(await ask(path)).toEqual([200, current]);
+    expect(await ask(path, current)).toEqual([200, current]);
+    expect(await ask(path, Object.fromEntries(Object.keys(current).map((name) => [name, null])))).toEqual([
+      200,
+      current,
+    ]);
+    const [status, { error }] = (await ask(path, change)) as readonly [number, { readonly error: string }];
+    expect([status, error]).toEqual([400, expect.stringContaining(Object.keys(change)[0]!)]);
+  }
+  expect((await ask("/v2/models/nobody/trace/setting"))[0]).toBe(404);
+  const on = (value: boolean) => ({ parameter_choice: "bool_param", bool_param: value });
+  const told = await client.call<{ settings: object }>("LogSettings", { settings: { log_info: { bool_param: true } } });
+  expect(told.settings).toMatchObject({ log_info: on(true), log_verbose_level: { uint32_param: 0 } });
+  const levels = (...value: string[]) => ({ settings: { trace_level: { value } }, model_name: "twice" });
+  for (const asked of [levels(), levels("OFF")])
+    expect(await client.call<{ settings: object }>("TraceSetting", asked)).toMatchObject({
+      settings: { trace_level: { value: ["OFF"] }, trace_mode: { value: ["opentelemetry"] } },
+    });
+  for (const [method, change] of [
+    ["TraceSetting", levels("TIMESTAMPS")],
+    ["LogSettings", { settings: { log_file: { string_param: "/tmp/log" } } }],
+  ] as const)
+    await expect(client.call(method, change)).rejects.toMatchObject({
+      code: 3,
+      details: expect.stringContaining("can't be changed") as unknown,
+    });
+  await expect(client.call("TraceSetting", { model_name: "nobody" })).rejects.toMatchObject({ code: 5 });
 });

@@ -9,7 +9,7 @@ export * as onnxGraph from "./graph-builder.ts";
 export * from "./image-tensor.ts";
 export * from "./media-kinds.ts";
 export * from "./config-shape.ts";
-export { passedOverKeys } from "./triton-config.ts";
+export { parsePbtxt, passedOverKeys } from "./triton-config.ts";
 export * from "./model-config.ts";
 export * from "./model-description.ts";
 export * from "./npy.ts";

@@ -3,6 +3,7 @@
  * answer to `/config` has that form too. Pure; docs/guides/from-triton.md lists them for people.
  */
 import type { ModelConfig } from "./model-config.ts";
+import { parseTextFormat } from "./text-format.ts";
 
 type Given = Readonly<Record<string, unknown>>;
 type Fail = (text: string) => never;
@@ -75,6 +76,22 @@ export function withoutTriton(given: Given, fail: Fail): Given {
     else meant = { ...meant, ...said };
   }
   return Object.keys(own).length === Object.keys(given).length ? given : { ...meant, ...own };
+}
+
+/** A `config.pbtxt` in the form that it has as JSON. @throws {SyntaxError} naming the line */
+export function parsePbtxt(text: string): Given {
+  const given: Given = parseTextFormat(text);
+  const { parameters } = given;
+  const listed = Object.fromEntries(
+    ["input", "output"].flatMap((key) => (key in given ? [[key, [given[key]].flat()]] : [])),
+  );
+  if (parameters === undefined) return { ...given, ...listed };
+  // The text has a map's entries one by one.
+  const entries = [parameters].flat().map((entry): [string, unknown] => {
+    if (isRecord(entry) && typeof entry["key"] === "string") return [entry["key"], entry["value"]];
+    throw new SyntaxError('parameters: { key: "…" value: { string_value: "…" } } is expected');
+  });
+  return { ...given, ...listed, parameters: Object.fromEntries(entries) };
 }
 
 /** Triton's keys and parameters in it that change nothing here, for people. */

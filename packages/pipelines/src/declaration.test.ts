@@ -44,7 +44,7 @@ test.each<[text: string, change: object]>([
   ["finish names a function of a module beside this file", { finish: "https://evil.example/a.ts#f" }],
   ["finish names a function of a module beside this file", { finish: "./f.ts" }],
   ["inputs is a list of at most 64 tensors", { inputs: { image: "UINT8" } }],
-  ["inputs[0].datatype is a type of the protocol", { inputs: [{ name: "x", datatype: "BYTES", shape: [1] }] }],
+  ["inputs[0].datatype is a type of the protocol", { inputs: [{ name: "x", datatype: "TEXT", shape: [1] }] }],
   ["outputs[0].shape is a list of at most 8 sizes", { outputs: [{ name: "x", datatype: "FP32", shape: [-2] }] }],
   ["outputs[0].name is a text", { outputs: [{ datatype: "FP32", shape: [] }] }],
   ["two stages are called a", { stages: [stage("a"), stage("a", ["a"])] }],

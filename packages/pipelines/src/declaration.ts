@@ -121,8 +121,8 @@ function tensorsOf(value: unknown, what: string, complain: Complain): DescribedT
     const { name, datatype, shape } = recordOf(one, where, TENSOR_KEYS, complain);
     const isNamed = typeof name === "string" && name !== "" && name.length <= TENSOR_NAME_BYTES_MAX;
     if (!isNamed) complain(`${where}.name is a text of 1 to ${TENSOR_NAME_BYTES_MAX} characters`);
-    const isTyped = typeof datatype === "string" && isDataType(datatype);
-    if (!isTyped) complain(`${where}.datatype is a type of the protocol, such as UINT8 or FP32`);
+    const isTyped = typeof datatype === "string" && (isDataType(datatype) || datatype === "BYTES");
+    if (!isTyped) complain(`${where}.datatype is a type of the protocol, such as BYTES, UINT8 or FP32`);
     const isSize = (size: unknown): boolean => size === -1 || (typeof size === "number" && size >>> 0 === size);
     const isShaped = Array.isArray(shape) && shape.length <= RANK_MAX && shape.every(isSize);
     if (!isShaped) complain(`${where}.shape is a list of at most ${RANK_MAX} sizes, such as [-1, 4]; -1: any`);

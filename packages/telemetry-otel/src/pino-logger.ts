@@ -58,6 +58,7 @@ function wrap(log: Pino, show: (text: string) => string = (text) => text): Logge
     if (log.isLevelEnabled(level)) log[level](redactFields(fields, show), show(redactText(text)));
   };
   return {
+    level: log.level,
     debug: at("debug"),
     info: at("info"),
     warn: at("warn"),

@@ -6,6 +6,7 @@ import {
   describeModel,
   draftModel,
   parseModelConfig,
+  parsePbtxt,
   passedOverKeys,
 } from "@tutti/onnx-tools";
 import { TuttiError } from "@tutti/protocol";
@@ -22,20 +23,28 @@ export interface FileConfig {
   readonly passedOver?: readonly string[];
 }
 
-/** @throws {TuttiError | CommandError} naming the file and the key */
+/**
+ * @param origin - Triton's `config.pbtxt`, or else YAML. @throws {TuttiError | CommandError} naming the file and the
+ *   key
+ */
 export function parseFileConfig(text: string, origin: string): FileConfig {
-  const { latencies, ...serving } = parseYamlMap(text, origin);
+  const { latencies, ...serving } = origin.endsWith(".pbtxt")
+    ? parsed(() => parsePbtxt(text), `${origin} can't be read`)
+    : parseYamlMap(text, origin);
   return { serving: parseModelConfig(serving, origin), latencies, passedOver: passedOverKeys(serving) };
+}
+
+function parsed<Value>(read: () => Value, fault: string): Value {
+  try {
+    return read();
+  } catch (error) {
+    throw new CommandError(`${fault}: ${(error as Error).message}`);
+  }
 }
 
 /** YAML (JSON is YAML too) that must be a map. */
 export function parseYamlMap(text: string, origin: string): Readonly<Record<string, unknown>> {
-  let value: unknown;
-  try {
-    value = parse(text) ?? {};
-  } catch (error) {
-    throw new CommandError(`${origin} is no YAML: ${(error as Error).message}`);
-  }
+  const value = parsed((): unknown => parse(text) ?? {}, `${origin} is no YAML`);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   throw new CommandError(`${origin}: a map of keys is expected, not ${JSON.stringify(value)}`);
 }

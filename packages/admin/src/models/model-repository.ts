@@ -1,6 +1,6 @@
 /**
- * Models in Triton's layout, `name/1/model.onnx`, with an optional `name/config.yaml`: in a folder or below a prefix of
- * a bucket; and single ones, from wherever they are kept.
+ * Models in Triton's layout, `name/1/model.onnx`, with an optional `name/config.yaml`, or Triton's `name/config.pbtxt`:
+ * in a folder or below a prefix of a bucket; and single ones, from wherever they are kept.
  */
 import { readFile, readdir, stat } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
@@ -10,7 +10,13 @@ import { isName } from "@tutti/protocol";
 import { parse } from "yaml";
 import { CommandError } from "../failure.ts";
 import { fileProblem } from "../file-problem.ts";
-import { RemoteModels, type RepositoryListing, type RepositoryModel, modelsOf } from "../sources/remote-models.ts";
+import {
+  CONFIG_FILES,
+  RemoteModels,
+  type RepositoryListing,
+  type RepositoryModel,
+  modelsOf,
+} from "../sources/remote-models.ts";
 import { isModelUrl, parseModelUrl, pathIn } from "../sources/model-url.ts";
 import { desiredModel, parseFileConfig } from "./desired-model.ts";
 
@@ -28,7 +34,10 @@ export interface FileOptions {
   /** A path or a URL. */
   readonly path: string;
   readonly name?: string;
-  /** Default: `config.yaml` beside the model, or above its version folder, if it exists; null: there is none. */
+  /**
+   * Default: `config.yaml` beside the model, or above its version folder, or else `config.pbtxt` there, if it exists;
+   * null: there is none.
+   */
   readonly config?: string | null;
   /** Values from flags; they override the configuration. */
   readonly flags: ModelConfig;
@@ -129,11 +138,18 @@ async function changeOf(path: string): Promise<string | undefined> {
 
 async function configBeside(path: string): Promise<string | undefined> {
   const folder = dirname(resolve(path));
-  const places = [
-    join(folder, "config.yaml"),
-    ...(/^\d+$/.test(basename(folder)) ? [join(folder, "../config.yaml")] : []),
-  ];
-  for (const place of places) if (await isFile(place)) return place;
+  const folders = [folder, ...(/^\d+$/.test(basename(folder)) ? [dirname(folder)] : [])];
+  for (const file of CONFIG_FILES)
+    for (const place of folders) if (await isFile(join(place, file))) return join(place, file);
+  return undefined;
+}
+
+/** The line that says what becomes of Triton's keys; undefined: nothing need be said. */
+export function passedOverText(models: readonly LoadableModel[]): string | undefined {
+  const passedOver = models.flatMap(({ model, passedOver: keys = [] }) =>
+    keys.length === 0 ? [] : [`${model.name} (${keys.join(", ")})`],
+  );
+  if (passedOver.length > 0) return `Triton's keys that change nothing here: ${passedOver.join(", ")}`;
   return undefined;
 }
 

@@ -6,7 +6,7 @@ import { afterEach, expect, test } from "vitest";
 import { desiredModel, parseFileConfig } from "./desired-model.ts";
 import { parseEmulation } from "./emulation.ts";
 import { readLatencyPoints } from "./latency-points.ts";
-import { listRepository, readModelFile } from "./model-repository.ts";
+import { listRepository, passedOverText, readModelFile } from "./model-repository.ts";
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -77,6 +77,32 @@ test("a folder in Triton's layout gives each model in its newest version, with t
   ]);
   const { model } = await readModelFile({ path: models[0]?.path ?? "", flags: { max_batch_size: 2 } });
   expect(model).toMatchObject({ name: "add", slo: 20_000, batchSizeMax: 2 });
+});
+
+test("Triton's config.pbtxt is read where there is no config.yaml, and its keys without a meaning here are named", async () => {
+  const pbtxt = `
+    name: "add"  # as the folder
+    platform: "onnxruntime_onnx" max_batch_size: 4,
+    input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
+    output: { name: 'y', data_type: TYPE_FP32; dims: 4 }
+    dynamic_batching < preferred_batch_size: [ 2, 4 ] max_queue_delay_microseconds: 100 >
+    instance_group [ { kind: KIND_CPU count: 2 }, { kind: KIND_GPU } ]
+    parameters { key: "slo" value: { string_value: "2" "0ms" } }
+    parameters: { key: "cache" value: { string_value: "on" } }`;
+  const root = await folder({
+    ...{ "add/1/model.onnx": generateAddOne(), "add/config.pbtxt": pbtxt },
+    ...{ "own/1/model.onnx": generateAddOne(), "own/config.pbtxt": pbtxt, "own/config.yaml": "slo: 30ms" },
+    ...{ "bad/1/model.onnx": generateAddOne(), "bad/config.pbtxt": "max_batch_size: 4\ninput [ {" },
+  });
+  const [add, bad, own] = await listRepository(root);
+  const read = (one: typeof add) => readModelFile({ ...one!, flags: {} });
+  const loadable = await read(add);
+  expect(loadable.model).toMatchObject({ name: "add", slo: 20_000, batchSizeMax: 4 });
+  expect(passedOverText([loadable, await read(own)])).toBe(
+    "Triton's keys that change nothing here: add (input, output, dynamic_batching, instance_group, parameters.cache)",
+  );
+  expect((await read(own)).model).toMatchObject({ slo: 30_000 });
+  await expect(read(bad)).rejects.toThrow(/bad\/config.pbtxt can't be read: line 2: the name of a field is expected/);
 });
 
 test("links to folders of models are followed; other links are no models", async () => {

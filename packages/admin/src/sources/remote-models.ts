@@ -82,7 +82,10 @@ export class RemoteModels {
     return text;
   }
 
-  /** The models below a prefix, in Triton's layout: `name/1/model.onnx`, optional `name/config.yaml`. */
+  /**
+   * The models below a prefix, in Triton's layout: `name/1/model.onnx`, optional `name/config.yaml` or
+   * `name/config.pbtxt`.
+   */
   async list(place: string): Promise<readonly RepositoryModel[]> {
     return modelsOf(await this.survey(place));
   }
@@ -117,11 +120,14 @@ export class RemoteModels {
   }
 }
 
+/** A model's configuration: Tutti's, or else Triton's. */
+export const CONFIG_FILES = ["config.yaml", "config.pbtxt"] as const;
+
 /** Beside the model, and above its version. */
 function configKeys(key: string): string[] {
-  const folders = key.split("/").slice(0, -1);
-  const above = /^\d+$/.test(folders.at(-1) ?? "") ? [[...folders.slice(0, -1), "config.yaml"]] : [];
-  return [[...folders, "config.yaml"], ...above].map((segments) => segments.join("/"));
+  const folder = key.split("/").slice(0, -1);
+  const folders = [folder, ...(/^\d+$/.test(folder.at(-1) ?? "") ? [folder.slice(0, -1)] : [])];
+  return CONFIG_FILES.flatMap((file) => folders.map((place) => [...place, file].join("/")));
 }
 
 function newestVersions(origin: string, etags: ReadonlyMap<string, string>): RepositoryListing {

@@ -14,6 +14,7 @@ import {
   RemoteModels,
   type RepositoryModel,
   isModelUrl,
+  passedOverText,
   readModelFile,
 } from "@tutti/admin/models";
 import { modelsAsJson, renderModels } from "@tutti/admin/model-tables";
@@ -52,8 +53,8 @@ export async function load(paths: readonly string[], given: LoadCommandOptions):
   const named = (await Promise.all(paths.map((path) => readModels(path, options)))).flat();
   const loadable = [...named, ...(options.demo === true ? await readDemo() : [])];
   const say = (text: string): void => void (options.json !== true && note(text));
-  for (const { model, passedOver = [] } of loadable)
-    if (passedOver.length > 0) say(`${model.name}: Triton's keys that change nothing here: ${passedOver.join(", ")}`);
+  const passedOver = passedOverText(loadable);
+  if (passedOver !== undefined) say(passedOver);
   await withCluster({ ...options, name: "tutti-load" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);
     const served = await servedMembers(nats.store, registry, wish);

@@ -7,7 +7,7 @@ import { type PlanReport, ScalingAdvised, StatsReported, subjectsOf } from "@tut
 import { FrameReader } from "@tutti/wire";
 import { type AgentOptions, startAgent } from "@tutti/host/agent";
 import { openConnection } from "@tutti/admin/cluster";
-import type { LoadableModel, RepositoryModel } from "@tutti/admin/models";
+import { type LoadableModel, type RepositoryModel, passedOverText } from "@tutti/admin/models";
 import { hasTaskset } from "@tutti/host/parts";
 import { usageError } from "@tutti/admin";
 import { checkPipelines } from "@tutti/host/pipelines";
@@ -60,6 +60,8 @@ export async function up(command: Command): Promise<void> {
   );
   await checkGatewayPorts(options);
   const announcer = announcerFor(options.json);
+  const passedOver = passedOverText(loadable);
+  if (passedOver !== undefined) announcer.say("models-passed-over", passedOver, { text: passedOver });
   const ending: (() => Promise<void>)[] = [];
   const kills: (() => void)[] = [];
   const stop = new StopSignal(() => {

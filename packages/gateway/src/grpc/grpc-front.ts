@@ -21,6 +21,7 @@ import type { InferenceService } from "../inference-service.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { type PortWish, listen } from "../listening.ts";
 import { elementsMax } from "../oip/batch-rows.ts";
+import { noCudaMemory } from "../oip/triton-settings.ts";
 import { readTerms } from "../oip/request-terms.ts";
 import { asTuttiError, grpcFailure } from "./grpc-errors.ts";
 import { keysFirst } from "./grpc-keys.ts";
@@ -36,6 +37,7 @@ import {
   responseOf,
   tensorsOfRequest,
 } from "./grpc-tensors.ts";
+import { type WireLogSettings, type WireTraceSettings, logAnswer, traceAnswer } from "./grpc-settings.ts";
 import { IncomingCalls } from "./incoming-calls.ts";
 import { GRPC_TYPED_BYTES_MAX, type InferMessage, readInferMessage } from "./infer-message.ts";
 import { refusalOf } from "./message-scan.ts";
@@ -175,6 +177,13 @@ export class GrpcFront {
       SystemSharedMemoryUnregister: unary(async (region: WireRegion, asked) =>
         unregisterMemory(inferenceService.memory, await this.#ownerOf(asked), region),
       ),
+      CudaSharedMemoryStatus: unary(() => ({ regions: {} })),
+      CudaSharedMemoryRegister: unary(() => Promise.reject(noCudaMemory())),
+      CudaSharedMemoryUnregister: unary(() => ({})),
+      TraceSetting: unary((given: WireTraceSettings) =>
+        traceAnswer(inferenceService.traceSettings(given.model_name), given),
+      ),
+      LogSettings: unary((given: WireLogSettings) => logAnswer(inferenceService.logSettings(), given)),
     };
   }
 

@@ -14,6 +14,8 @@ import type { BodyReader } from "./body-reader.ts";
 import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
 import { type MemoryCall, memoryStatus, registerMemory, unregisterMemory } from "./http-shared-memory.ts";
+import type { TensorMetadata } from "../oip/model-descriptions.ts";
+import { type Settings, noCudaMemory, unchanged } from "../oip/triton-settings.ts";
 import { openApi } from "./open-api.ts";
 import type { PageGuard } from "./page-guard.ts";
 import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
@@ -110,10 +112,10 @@ export class HttpFront {
     const access = this.#inferenceService.access!;
     const { headers, socket } = call.request;
     const asker = await access.admit(headers.authorization, () => socket.remoteAddress ?? "?");
-    if (operation !== "infer") return this.#handlers[operation]({ ...call, app: asker.app });
+    if (operation !== "infer" && operation !== "predict") return this.#handlers[operation]({ ...call, app: asker.app });
     const giveBack = access.take(asker, bodyBytesOf(call.request));
     try {
-      return await this.#handlers.infer({ ...call, app: asker.app });
+      return await this.#handlers[operation]({ ...call, app: asker.app });
     } finally {
       giveBack();
     }
@@ -151,6 +153,11 @@ export class HttpFront {
         body: { model_stats: inferenceService.allStatistics() },
       }),
       infer: (call) => this.#infer(call),
+      predict: (call) => this.#infer(call, inferenceService.metadata(...named(call)).inputs),
+      modelList: () => {
+        const names = inferenceService.index({ ready: true }).map(({ name }) => name);
+        return { status: 200, body: { models: [...new Set(names)] } };
+      },
       repositoryIndex: async ({ request }) => {
         const ready = await this.#bodies.withBody(request, (body) => Promise.resolve(readyOf(shortObjectOf(body))));
         return { status: 200, body: inferenceService.index({ ready }) };
@@ -170,11 +177,7 @@ export class HttpFront {
           await inferenceService.repository().unload(call.params["model"] ?? "");
           return {};
         }),
-      memoryStatus: (call) => memoryStatus(inferenceService.memory, memoryCall(call)),
-      memoryRegion: (call) => memoryStatus(inferenceService.memory, memoryCall(call)),
-      memoryRegister: (call) => registerMemory(inferenceService.memory, this.#bodies, memoryCall(call)),
-      memoryUnregister: (call) => unregisterMemory(inferenceService.memory, memoryCall(call)),
-      memoryUnregisterAll: (call) => unregisterMemory(inferenceService.memory, memoryCall(call)),
+      ...this.#tritonOperations(),
       openapi: () => ({ status: 200, body: openApi() }),
       scaling: advice,
       externalMetrics: advice,
@@ -182,15 +185,44 @@ export class HttpFront {
     };
   }
 
-  #infer({ request, params, gone, app }: Call): Promise<HttpAnswer> {
+  /** Shared memory, and the settings of traces and logs. */
+  #tritonOperations() {
+    const inferenceService = this.#inferenceService;
+    return {
+      memoryStatus: (call) => memoryStatus(inferenceService.memory, memoryCall(call)),
+      memoryRegion: (call) => memoryStatus(inferenceService.memory, memoryCall(call)),
+      memoryRegister: (call) => registerMemory(inferenceService.memory, this.#bodies, memoryCall(call)),
+      memoryUnregister: (call) => unregisterMemory(inferenceService.memory, memoryCall(call)),
+      memoryUnregisterAll: (call) => unregisterMemory(inferenceService.memory, memoryCall(call)),
+      cudaStatus: () => ({ status: 200, body: [] }),
+      cudaRegister: () => failureAnswer(noCudaMemory()),
+      cudaUnregister: () => ({ status: 200, body: {} }),
+      cudaUnregisterAll: () => ({ status: 200, body: {} }),
+      traceSettings: () => ({ status: 200, body: inferenceService.traceSettings() }),
+      changeTraceSettings: (call) => this.#settings(call, inferenceService.traceSettings()),
+      modelTraceSettings: ({ params }) => ({ status: 200, body: inferenceService.traceSettings(params["model"]) }),
+      changeModelTraceSettings: (call) => this.#settings(call, inferenceService.traceSettings(call.params["model"])),
+      logSettings: () => ({ status: 200, body: inferenceService.logSettings() }),
+      changeLogSettings: (call) => this.#settings(call, inferenceService.logSettings()),
+    } satisfies Partial<Record<Operation, Handler>>;
+  }
+
+  #settings({ request }: Call, current: Settings): Promise<HttpAnswer> {
+    return this.#bodies.withBody(request, (body) =>
+      Promise.resolve({ status: 200, body: unchanged(current, shortObjectOf(body)) }),
+    );
+  }
+
+  /** @param predict - the model's inputs, where the body is one of KServe's V1 protocol */
+  #infer({ request, params, gone, app }: Call, predict?: readonly TensorMetadata[]): Promise<HttpAnswer> {
     const receivedAt = performance.now();
     const { headers } = request;
     const { model = "", version } = params;
     // Check all that needs no body before the body is read.
     const served = this.#inferenceService.modelOrPipeline(model, version);
-    const kind = mediaKindOf(headers["content-type"]);
+    const kind = predict === undefined ? mediaKindOf(headers["content-type"]) : undefined;
     const client = this.#bodies.clientOf(request.socket);
-    const call = { model, version, app, client, headers, signal: gone, slo: served?.spec.slo, receivedAt };
+    const call = { model, version, app, client, headers, signal: gone, slo: served?.spec.slo, receivedAt, predict };
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#inferenceService));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);

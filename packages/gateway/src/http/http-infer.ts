@@ -5,8 +5,10 @@ import { TuttiError } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import type { ClientBytes } from "../client-bytes.ts";
 import { type AnswerTensor, answerBody, answerText } from "../oip/infer-answer.ts";
-import { type InferHead, flagOf, readInferHead, tensorsOf } from "../oip/infer-head.ts";
+import { type InferHead, flagOf, tensorsOf } from "../oip/infer-head.ts";
 import { type BodyOwner, INLINE_JSON_BYTES, type LongBodies } from "../oip/long-bodies.ts";
+import type { TensorMetadata } from "../oip/model-descriptions.ts";
+import { type PredictForm, readHead } from "../oip/predict.ts";
 import type { ProtocolInference, ProtocolOutcome } from "../oip/protocol-inference.ts";
 import { termsLeft, readTerms } from "../oip/request-terms.ts";
 import { type HttpAnswer, JSON_TYPE } from "./answers.ts";
@@ -22,6 +24,8 @@ export interface HttpInferCall {
   readonly headers: IncomingMessage["headers"];
   readonly body: Uint8Array;
   readonly signal: CancelSignal;
+  /** The model's inputs, where the body is one of KServe's V1 protocol. */
+  readonly predict?: readonly TensorMetadata[] | undefined;
   /** The model's SLO. */
   readonly slo: Micros | undefined;
   /** When its first byte came, by `performance.now()`. */
@@ -30,14 +34,16 @@ export interface HttpInferCall {
 
 /** @throws {TuttiError} as a rejection */
 export async function inferOverHttp(
-  { model, version, app, client, headers, body, signal, slo: own, receivedAt }: HttpInferCall,
+  { model, version, app, client, headers, body, signal, predict, slo: own, receivedAt }: HttpInferCall,
   { protocol, longBodies }: { readonly protocol: ProtocolInference; readonly longBodies: LongBodies },
 ): Promise<HttpAnswer> {
   const jsonBytes = readJsonLength(headers[JSON_LENGTH_HEADER], body.byteLength);
   const json = body.subarray(0, jsonBytes);
   const isLong = json.byteLength > INLINE_JSON_BYTES;
   const startedAt = isLong ? performance.now() : 0;
-  const head = isLong ? await longBodies.readHead(json, ownerOf(headers, app, startedAt)) : readInferHead(json);
+  const head = isLong
+    ? await longBodies.readHead({ json, predict }, ownerOf(headers, app, startedAt))
+    : readHead(json, predict);
   const inputs = tensorsOf(head, body.subarray(jsonBytes));
   let terms = readTerms((name) => textOf(headers[name]), head.parameters, { own: app });
   // Reading a long body counts against the SLO.
@@ -45,7 +51,7 @@ export async function inferOverHttp(
   const { id, outputs } = head;
   const asked = { model, version, id, inputs, outputs, owner: app, client, terms, receivedAt, signal };
   const outcome = await protocol.infer(asked);
-  return httpAnswerOf({ outcome, id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
+  return httpAnswerOf({ outcome, id, app: terms.app, isBinary: binaryOutputs(head), form: head.form }, longBodies);
 }
 
 /**
@@ -63,13 +69,14 @@ export interface Answered {
   readonly app: string;
   /** Whether an output follows the JSON as raw bytes. */
   readonly isBinary: (name: string) => boolean;
+  readonly form?: PredictForm | undefined;
 }
 
 /** @throws {TuttiError} OVERLOADED as a rejection */
 export async function httpAnswerOf(answered: Answered, longBodies: LongBodies): Promise<HttpAnswer> {
-  const { outcome, id, app, isBinary } = answered;
+  const { outcome, id, app, isBinary, form } = answered;
   const outputs: AnswerTensor[] = outcome.outputs.map((output) => ({ ...output, isBinary: isBinary(output.name) }));
-  const answer = { model: outcome.model, version: outcome.version, id, outputs };
+  const answer = { model: outcome.model, version: outcome.version, id, outputs, form };
   if (longBodies.isShort(answer) && !outputs.some((output) => output.isBinary))
     return { status: 200, text: answerText(answer) };
   const { chunks, jsonBytes: answerJsonBytes } = answerBody(await longBodies.writeJson(answer, app), outputs);

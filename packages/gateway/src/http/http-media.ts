@@ -4,6 +4,7 @@ import type { Tensor } from "@tutti/protocol";
 import type { MediaInference } from "../media/media-inference.ts";
 import type { InferOutcome, Inference } from "../oip/inference.ts";
 import type { LongBodies } from "../oip/long-bodies.ts";
+import { withTexts } from "../oip/protocol-inference.ts";
 import { type RequestTerms, readTerms } from "../oip/request-terms.ts";
 import type { HttpAnswer } from "./answers.ts";
 import { type HttpInferCall, httpAnswerOf, textOf } from "./http-infer.ts";
@@ -22,7 +23,7 @@ export interface MediaParts {
 /** @throws {TuttiError} as a rejection */
 export async function inferMediaOverHttp(call: HttpMediaCall, parts: MediaParts): Promise<HttpAnswer> {
   const terms = readTerms((name) => textOf(call.headers[name]), {}, { own: call.app });
-  const outcome = await outcomeOf(call, terms, parts);
+  const outcome = withTexts(await outcomeOf(call, terms, parts));
   const wantsBytes = (textOf(call.headers.accept) ?? "").includes("application/octet-stream");
   return httpAnswerOf({ outcome, id: undefined, app: terms.app, isBinary: () => wantsBytes }, parts.longBodies);
 }

@@ -31,7 +31,7 @@ const parameters: Schema = {
 };
 const NUMBERS = Object.keys(DATA_TYPES);
 const datatype: Schema = { type: "string", enum: [...NUMBERS, "BF16", "BYTES"] };
-/** BYTES where the client asked for classes. */
+/** BYTES where the client asked for classes, and for text. */
 const answeredType: Schema = { type: "string", enum: [...NUMBERS, "BYTES"] };
 const shape: Schema = { ...list({ type: "integer", minimum: 0, maximum: 2 ** 32 - 1 }), maxItems: RANK_MAX };
 const tensors = (name: string): Schema => ({ ...list(ref(name)), maxItems: TENSORS_MAX });
@@ -97,6 +97,10 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
     "model_version",
     "outputs",
   ]),
+  /** KServe's V1 protocol: rows, each the only input or an object of all, or columns; a file is `{"b64": …}`. */
+  Instances: { ...object({ instances: { type: "array", minItems: 1 }, inputs: {} }, []), minProperties: 1 },
+  Predictions: object({ predictions: { type: "array" }, outputs: {} }, []),
+  Models: object({ models: list(name) }),
   IndexRequest: object({ ready: flag }, []),
   LoadRequest: object(
     { parameters: { type: "object", properties: { config: text }, patternProperties: { "^file:": text } } },
@@ -115,6 +119,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
     { key: text, offset: { type: "integer", minimum: 0 }, byte_size: { type: "integer", minimum: 1 } },
     ["key", "byte_size"],
   ),
+  Settings: { type: "object", additionalProperties: { type: ["string", "number", "boolean", "array", "null"] } },
   Scaling: object({ accelerators: whole, gpus: whole, advice: whole, badRate: number, idleShare: number, at: text }),
   Error: object(
     { error: text, code: { type: "string", enum: Object.keys(ERROR_STATUS) }, retryable: flag, retryAfterMs: number },

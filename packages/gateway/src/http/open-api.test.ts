@@ -91,11 +91,16 @@ test("every path answers as documented, where it is right and where it is not", 
       for (const [path, method, { operationId }] of all()) {
         const isAllowed = headers["authorization"] !== undefined;
         if (operationId === "repositoryUnload" && fill.model === "twice" && isAllowed) continue; // the others need it
-        const body = operationId.startsWith("infer") ? { inputs: [INPUT] } : {};
+        const isPredict = operationId.startsWith("predict");
+        const body = operationId.startsWith("infer")
+          ? { inputs: [INPUT] }
+          : isPredict
+            ? { instances: [INPUT.data] }
+            : {};
         const init = { headers, ...(method === "post" && { body: JSON.stringify(body) }) };
         statuses.add(await check(path, method, init, fill));
       }
-  expect([...statuses].sort()).toEqual([200, 401, 403, 404, 503]);
+  expect([...statuses].sort()).toEqual([200, 400, 401, 403, 404, 503]);
   const invalid = { body: JSON.stringify({ inputs: 3 }) };
   expect(await check("/v2/models/{model}/infer", "post", invalid, { model: "twice" })).toBe(400);
   const authorised = { headers: { authorization: `Bearer ${TOKEN}` } };

@@ -21,6 +21,8 @@ const INFER_ERRORS = [400, 404, 413, 422, 429, 499, 500, 503, 504];
 /** Operations that need no key, where the gateway asks for keys. */
 const KEYLESS: ReadonlySet<Operation> = new Set<Operation>(["live", "ready"]);
 
+const SETTINGS = { answer: "Settings", errors: [400, 404, 413, 503], body: "Settings" };
+
 const TEXTS: Readonly<Record<Operation, OperationText>> = {
   live: { summary: "This process answers", answer: "Live", errors: [] },
   ready: { summary: "The cluster can answer requests, or what is missing", answer: "Ready", errors: [503] },
@@ -30,6 +32,13 @@ const TEXTS: Readonly<Record<Operation, OperationText>> = {
   modelConfig: { summary: "A model's configuration, as Triton has it", answer: "ModelConfig", errors: MODEL_ERRORS },
   modelStatistics: { summary: "What was counted of a model", answer: "Statistics", errors: MODEL_ERRORS },
   allStatistics: { summary: "What was counted of all models", answer: "Statistics", errors: [] },
+  predict: {
+    summary: "Ask a model, by KServe's V1 protocol",
+    answer: "Predictions",
+    errors: INFER_ERRORS,
+    body: "Instances",
+  },
+  modelList: { summary: "Models that are served", answer: "Models", errors: [] },
   infer: { summary: "Ask a model", answer: "InferAnswer", errors: INFER_ERRORS, body: "InferRequest" },
   repositoryIndex: {
     summary: "All models and their states",
@@ -55,6 +64,16 @@ const TEXTS: Readonly<Record<Operation, OperationText>> = {
   },
   memoryUnregister: { summary: "Give up a region of shared memory", answer: "Empty", errors: [] },
   memoryUnregisterAll: { summary: "Give up all regions of shared memory", answer: "Empty", errors: [] },
+  cudaStatus: { summary: "None: CUDA shared memory is not served", answer: "Regions", errors: [] },
+  cudaRegister: { summary: "Refused: CUDA shared memory is not served", answer: "Empty", errors: [400] },
+  cudaUnregister: { summary: "Nothing to give up", answer: "Empty", errors: [] },
+  cudaUnregisterAll: { summary: "Nothing to give up", answer: "Empty", errors: [] },
+  traceSettings: { summary: "What is traced", answer: "Settings", errors: [] },
+  changeTraceSettings: { summary: "Refused where it would change anything", ...SETTINGS },
+  modelTraceSettings: { summary: "What is traced of a model", answer: "Settings", errors: MODEL_ERRORS },
+  changeModelTraceSettings: { summary: "Refused where it would change anything", ...SETTINGS },
+  logSettings: { summary: "What is logged", answer: "Settings", errors: [] },
+  changeLogSettings: { summary: "Refused where it would change anything", ...SETTINGS },
   openapi: { summary: "This document", answer: "Anything", errors: [] },
   scaling: { summary: "How many accelerators the load needs", answer: "Scaling", errors: [503] },
   externalMetrics: { summary: "The External Metrics API of Kubernetes: its metrics", answer: "Anything", errors: [] },
@@ -127,9 +146,12 @@ function operationOf(operation: Operation, path: string): Schema {
     ),
   });
   return {
-    operationId: `${operation}${path.includes("{version}") ? "OfVersion" : ""}`,
+    operationId: `${operation}${path.includes("{version}") ? "OfVersion" : path.startsWith("/v1/models/") ? "V1" : ""}`,
     summary,
-    parameters: [...inPath, ...(operation === "infer" ? INFER_HEADERS : [])],
+    parameters: [
+      ...inPath,
+      ...(operation === "infer" ? INFER_HEADERS : operation === "predict" ? INFER_HEADERS.slice(0, -2) : []),
+    ],
     ...(body !== undefined && {
       requestBody: {
         content: {

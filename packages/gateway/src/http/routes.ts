@@ -1,5 +1,6 @@
 /**
- * The paths of the Open Inference Protocol over HTTP, and of Triton's extensions. Pure: maps a path to its operation.
+ * The paths of the Open Inference Protocol over HTTP, of Triton's extensions, and of KServe's V1 protocol. Pure: maps a
+ * path to its operation.
  */
 export type Operation =
   | "live"
@@ -11,6 +12,8 @@ export type Operation =
   | "modelStatistics"
   | "allStatistics"
   | "infer"
+  | "predict"
+  | "modelList"
   | "repositoryIndex"
   | "repositoryLoad"
   | "repositoryUnload"
@@ -19,6 +22,16 @@ export type Operation =
   | "memoryRegister"
   | "memoryUnregister"
   | "memoryUnregisterAll"
+  | "cudaStatus"
+  | "cudaRegister"
+  | "cudaUnregister"
+  | "cudaUnregisterAll"
+  | "traceSettings"
+  | "changeTraceSettings"
+  | "modelTraceSettings"
+  | "changeModelTraceSettings"
+  | "logSettings"
+  | "changeLogSettings"
   | "openapi"
   | "scaling"
   | "externalMetrics"
@@ -26,12 +39,13 @@ export type Operation =
 
 export interface RouteDeclaration {
   readonly method: "GET" | "POST";
-  /** `{name}` stands for one segment. */
+  /** `{name}` stands for one segment, or for its beginning: `{name}:predict`. */
   readonly path: string;
   readonly operation: Operation;
 }
 
 const MEMORY = "/v2/systemsharedmemory";
+const CUDA = "/v2/cudasharedmemory";
 const EXTERNAL_METRICS = "/apis/external.metrics.k8s.io/v1beta1";
 
 /** Routes with and without a version. */
@@ -50,6 +64,9 @@ export const ROUTES: readonly RouteDeclaration[] = [
   ...ofModel("GET", "/config", "modelConfig"),
   ...ofModel("GET", "/stats", "modelStatistics"),
   ...ofModel("POST", "/infer", "infer"),
+  { method: "GET", path: "/v1/models", operation: "modelList" },
+  { method: "GET", path: "/v1/models/{model}", operation: "modelReady" },
+  { method: "POST", path: "/v1/models/{model}:predict", operation: "predict" },
   { method: "POST", path: "/v2/repository/index", operation: "repositoryIndex" },
   { method: "POST", path: "/v2/repository/models/{model}/load", operation: "repositoryLoad" },
   { method: "POST", path: "/v2/repository/models/{model}/unload", operation: "repositoryUnload" },
@@ -58,6 +75,16 @@ export const ROUTES: readonly RouteDeclaration[] = [
   { method: "POST", path: `${MEMORY}/region/{region}/register`, operation: "memoryRegister" },
   { method: "POST", path: `${MEMORY}/region/{region}/unregister`, operation: "memoryUnregister" },
   { method: "POST", path: `${MEMORY}/unregister`, operation: "memoryUnregisterAll" },
+  { method: "GET", path: `${CUDA}/status`, operation: "cudaStatus" },
+  { method: "POST", path: `${CUDA}/region/{region}/register`, operation: "cudaRegister" },
+  { method: "POST", path: `${CUDA}/region/{region}/unregister`, operation: "cudaUnregister" },
+  { method: "POST", path: `${CUDA}/unregister`, operation: "cudaUnregisterAll" },
+  { method: "GET", path: "/v2/trace/setting", operation: "traceSettings" },
+  { method: "POST", path: "/v2/trace/setting", operation: "changeTraceSettings" },
+  { method: "GET", path: "/v2/models/{model}/trace/setting", operation: "modelTraceSettings" },
+  { method: "POST", path: "/v2/models/{model}/trace/setting", operation: "changeModelTraceSettings" },
+  { method: "GET", path: "/v2/logging", operation: "logSettings" },
+  { method: "POST", path: "/v2/logging", operation: "changeLogSettings" },
   { method: "GET", path: "/openapi.json", operation: "openapi" },
   { method: "GET", path: "/scaling", operation: "scaling" },
   { method: "GET", path: EXTERNAL_METRICS, operation: "externalMetrics" },
@@ -116,9 +143,11 @@ function fit(pattern: readonly string[], segments: readonly string[]): Record<st
   for (let i = 0; i < pattern.length; i++) {
     const [wanted, given] = [pattern[i]!, segments[i]!];
     if (wanted.startsWith("{")) {
-      const text = decoded(given);
+      const end = wanted.indexOf("}");
+      const suffix = wanted.slice(end + 1);
+      const text = given.endsWith(suffix) ? decoded(given.slice(0, given.length - suffix.length)) : undefined;
       if (text === undefined || text === "") return undefined;
-      params[wanted.slice(1, -1)] = text;
+      params[wanted.slice(1, end)] = text;
     } else if (wanted !== given) return undefined;
   }
   return params;

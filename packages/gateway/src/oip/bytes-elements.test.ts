@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { packElements, textsOf, unpackElements } from "./bytes-elements.ts";
+import { TEXTS_MAX, linesOf, packElements, textElements, textsOf, unpackElements } from "./bytes-elements.ts";
 
 test("elements of BYTES come back as they were packed, also from the middle of a buffer", () => {
   const elements = fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 10 });
@@ -28,4 +28,33 @@ test("whatever the bytes are, elements are whole, no more than may be, or none (
   expect(unpackElements(Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0), 1)).toBeUndefined();
   expect(unpackElements(Uint8Array.of(5, 0, 0, 0, 1))).toBeUndefined();
   expect(unpackElements(Uint8Array.of(5, 0, 0))).toBeUndefined();
+});
+
+test("text is a line for each element, and comes back as it was", () => {
+  const line = fc.string().map((text) => text.replaceAll("\n", ""));
+  const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+  const lines = (text: string): unknown[] => {
+    const { type, dims, data } = textElements({ name: "t", type: "UINT8", dims: [], data: utf8(text) });
+    return [type, dims, textsOf(data)];
+  };
+  fc.assert(
+    fc.property(fc.array(line, { minLength: 2, maxLength: 6 }), (texts) => {
+      const packed = packElements(texts.map(utf8));
+      const joined = linesOf("t", texts.length, packed);
+      expect(new TextDecoder().decode(joined)).toBe(texts.join("\n").toWellFormed());
+      expect(lines(texts.join("\n"))).toEqual(["BYTES", [texts.length], texts.map((text) => text.toWellFormed())]);
+    }),
+  );
+  expect(lines("")).toEqual(["BYTES", [0], []]);
+  const file = Uint8Array.of(10, 0, 10);
+  expect(linesOf("f", 1, packElements([file]))).toEqual(file);
+  expect(() => linesOf("f", 2, packElements([file, file]))).toThrow("one line of text");
+  expect(() => linesOf("f", 2, packElements([file]))).toThrow("not 2 elements");
+});
+
+test("more elements of text than are taken are refused, before any is unpacked", () => {
+  const many = new Uint8Array(TEXTS_MAX).fill(10);
+  expect(() => textElements({ name: "t", type: "UINT8", dims: [TEXTS_MAX], data: many })).toThrow("TEXTS_MAX");
+  expect(textElements({ name: "t", type: "UINT8", dims: [], data: many.subarray(1) }).dims).toEqual([TEXTS_MAX]);
+  expect(() => linesOf("t", TEXTS_MAX + 1, new Uint8Array(4 * TEXTS_MAX + 4))).toThrow("TEXTS_MAX");
 });

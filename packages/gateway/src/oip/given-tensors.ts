@@ -16,6 +16,8 @@ export interface GivenTensor {
   /** Row-major and little-endian; the elements of BYTES are packed. Empty for a tensor in shared memory. */
   readonly data: Uint8Array;
   readonly slice?: RegionSlice | undefined;
+  /** Its BYTES were texts in JSON, where files have no form. */
+  readonly isText?: boolean | undefined;
 }
 
 export const isNumeric = (tensor: GivenTensor): tensor is Tensor =>

@@ -1,7 +1,7 @@
 /** An answer of the Open Inference Protocol: JSON, followed by the outputs that were wanted as raw bytes. */
 import { jsonTextOf } from "@tutti/wire";
 import { type OutputTensor, textsOf } from "./bytes-elements.ts";
-import type { RegionSlice } from "./given-tensors.ts";
+import { type PredictForm, predictText } from "./predict.ts";
 
 export interface AnswerTensor extends OutputTensor {
   readonly isBinary: boolean;
@@ -11,6 +11,8 @@ export interface AnswerHead {
   readonly version: string;
   readonly id: string | undefined;
   readonly outputs: readonly AnswerTensor[];
+  /** Undefined: that of the Open Inference Protocol. */
+  readonly form?: PredictForm | undefined;
 }
 export interface AnswerBody {
   readonly chunks: readonly Uint8Array[];
@@ -29,7 +31,9 @@ export function answerBody(json: Uint8Array, outputs: readonly AnswerTensor[]): 
 /**
  * Writes the JSON. Numbers without a JSON literal (NaN, integers beyond a double) are texts, as requests may have them.
  */
-export function answerText({ model, version, id, outputs }: AnswerHead): string {
+export function answerText(answer: AnswerHead): string {
+  const { model, version, id, outputs, form } = answer;
+  if (form !== undefined) return predictText(answer, form);
   const head = JSON.stringify({ model_name: model, model_version: version, ...(id !== undefined && { id }) });
   return `${head.slice(0, -1)},"outputs":[${outputs.map(outputText).join(",")}]}`;
 }
@@ -37,17 +41,11 @@ export function answerText({ model, version, id, outputs }: AnswerHead): string 
 function outputText(output: AnswerTensor): string {
   const { name, type, dims, data, isBinary, slice } = output;
   const described = { name, datatype: type, shape: dims };
-  if (slice !== undefined) return JSON.stringify({ ...described, parameters: sliceParameters(slice) });
+  // Without parameters, as Triton answers: where there are some, its client reads a binary_data_size.
+  if (slice !== undefined) return JSON.stringify(described);
   if (isBinary) return JSON.stringify({ ...described, parameters: { binary_data_size: data.byteLength } });
   const elements = type === "BYTES" ? JSON.stringify(textsOf(data)) : jsonTextOf(type, data);
   return `${JSON.stringify(described).slice(0, -1)},"data":${elements}}`;
 }
-
-/** Parameters in the form that requests have. */
-const sliceParameters = ({ region, offset, bytes }: RegionSlice) => ({
-  shared_memory_region: region,
-  shared_memory_offset: offset,
-  shared_memory_byte_size: bytes,
-});
 
 export const writeAnswerJson = (head: AnswerHead): Uint8Array => new TextEncoder().encode(answerText(head));

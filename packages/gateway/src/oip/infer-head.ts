@@ -2,9 +2,19 @@
  * The JSON part of an inference request. It is all of the body, or, with the binary tensor extension, the part before
  * the raw tensors. Pure, so that a worker thread can read long ones.
  */
-import { ID_LENGTH_MAX, RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
+import {
+  ID_LENGTH_MAX,
+  RANK_MAX,
+  TENSORS_MAX,
+  TENSOR_NAME_BYTES_MAX,
+  TuttiError,
+  elementCount,
+  isDataType,
+} from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
-import { type GivenTensor, type GivenType, type RegionSlice, isWhole, noStrings, sizeOf } from "./given-tensors.ts";
+import { TEXTS_MAX, packElements } from "./bytes-elements.ts";
+import { type GivenTensor, type GivenType, type RegionSlice, isWhole, sizeOf } from "./given-tensors.ts";
+import type { PredictForm } from "./predict.ts";
 
 /** A tensor whose bytes were in the JSON, or follow it. */
 export interface HeadTensor {
@@ -16,6 +26,7 @@ export interface HeadTensor {
   readonly bytes: number;
   /** Its place in shared memory, if it is there. */
   readonly slice?: RegionSlice | undefined;
+  readonly isText?: boolean | undefined;
 }
 export interface WantedOutput {
   readonly name: string;
@@ -34,6 +45,8 @@ export interface InferHead {
   /** Undefined: all outputs. */
   readonly outputs: readonly WantedOutput[] | undefined;
   readonly parameters: Parameters;
+  /** Undefined: the answer is one of the Open Inference Protocol. */
+  readonly form?: PredictForm;
 }
 
 export const PARAMETERS_MAX = 64;
@@ -63,8 +76,8 @@ export function readInferHead(json: Uint8Array): InferHead {
  */
 export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): GivenTensor[] {
   let at = 0;
-  const tensors = inputs.map(({ name, type, dims, data, bytes, slice }) => {
-    if (data !== undefined) return { name, type, dims, data };
+  const tensors = inputs.map(({ name, type, dims, data, bytes, slice, isText }) => {
+    if (data !== undefined) return { name, type, dims, data, isText };
     const end = at + bytes;
     if (end > tail.byteLength)
       throw invalid(
@@ -99,7 +112,7 @@ function readTensor(value: unknown, where: string): HeadTensor {
     if (data !== undefined && !Array.isArray(data)) throw invalid(`input "${name}": data must be a list`);
     if (data === undefined) throw invalid(`input "${name}" has neither data nor a binary_data_size`);
     const own = bytesFromData(name, known, dims, data);
-    return { name, type: known, dims, data: own, bytes: own.byteLength };
+    return { name, type: known, dims, data: own, bytes: own.byteLength, isText: known === "BYTES" };
   }
   if (data !== undefined) throw invalid(`input "${name}" has both data and a binary_data_size: send one of them`);
   const expected = sizeOf(known, dims) ?? size;
@@ -111,16 +124,27 @@ function readTensor(value: unknown, where: string): HeadTensor {
   return { name, type: known, dims, data: undefined, bytes: size };
 }
 
-/**
- * Bytes of a tensor from JSON values. BYTES are refused: a file as text would need an encoding that the protocol
- * doesn't have, and no model takes other strings.
- */
-function bytesFromData(name: string, type: GivenType, dims: readonly number[], data: unknown[]): Uint8Array {
-  if (type === "BYTES")
-    throw noStrings(name, "A picture or sound is sent as bytes behind the JSON (binary_data_size), not as text in it");
+/** Bytes of a tensor from JSON values; those of BYTES are texts. @throws {TuttiError} INVALID_INPUT */
+export function bytesFromData(name: string, type: GivenType, dims: readonly number[], data: unknown[]): Uint8Array {
+  if (type === "BYTES") return packedTexts(name, dims, data);
   if (type === "BF16")
     throw invalid(`input "${name}": BF16 has no form in JSON; send its bytes (binary_data_size), or FP32`);
   return bytesFromJson(name, type, dims, data);
+}
+
+function packedTexts(name: string, dims: readonly number[], data: unknown[]): Uint8Array {
+  const texts = data.flat(RANK_MAX);
+  if (texts.length > TEXTS_MAX || texts.length !== elementCount(dims))
+    throw invalid(
+      `input "${name}": shape [${dims.join(", ")}] has ${elementCount(dims)} elements, data has ${texts.length}, of at most ${TEXTS_MAX} (TEXTS_MAX)`,
+    );
+  const encoder = new TextEncoder();
+  return packElements(
+    texts.map((text, i) => {
+      if (typeof text === "string") return encoder.encode(text);
+      throw invalid(`input "${name}": element ${i} of BYTES is no text`);
+    }),
+  );
 }
 
 /** @throws {TuttiError} INVALID_INPUT */

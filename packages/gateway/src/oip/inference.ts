@@ -28,6 +28,8 @@ export interface InferOutcome {
   readonly model: string;
   readonly version: string;
   readonly outputs: readonly Tensor[];
+  /** Outputs that clients get as BYTES. */
+  readonly texts?: ReadonlySet<string> | undefined;
 }
 
 /** Record of a finished request, for metrics. Times in seconds. */
@@ -91,7 +93,7 @@ export class Inference {
       begun.answered(results);
       const answers = results.map((result) => outputsOf(target, result, call.wanted));
       const version = results[0]?.version ?? target.version;
-      return { model: target.publicName, version, outputs: joinRows(answers) };
+      return { model: target.publicName, version, outputs: joinRows(answers), texts: target.texts };
     } catch (error) {
       begun.failed(error);
       throw error;
@@ -153,12 +155,14 @@ export class Inference {
 
   /** A pipeline: it waits for the longest cold start of its stages' models. */
   #pipelineTarget(name: string): RequestTarget {
-    const stages = this.#ports.pipelines?.().get(name)?.stages ?? [];
+    const { stages = [], outputs = [] } = this.#ports.pipelines?.().get(name) ?? {};
+    const texts = outputs.filter(({ datatype }) => datatype === "BYTES").map((output) => output.name);
     const coldStarts = stages.map(({ model }) => this.#ports.modelOf(model)?.spec.scaleToZero?.coldStart ?? 0);
     const coldStart = Math.max(0, ...coldStarts) as Micros;
     return {
       ...{ name, publicName: name, version: "1", slo: undefined, outputs: undefined, isPipeline: true },
       ...(coldStart > 0 && { coldStart }),
+      ...(texts.length > 0 && { texts: new Set(texts) }),
     };
   }
 

@@ -1,11 +1,12 @@
 /** Converts inputs as clients send them into the tensors of numbers that the cluster gets: BYTES and BF16 end here. */
 import { type MediaInput, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, type Tensor, TuttiError, elementCount } from "@tutti/protocol";
-import { unpackElements } from "./bytes-elements.ts";
+import { linesOf, unpackElements } from "./bytes-elements.ts";
 import { type GivenTensor, isNumeric, noStrings } from "./given-tensors.ts";
 
 /**
- * Converts an input for the cluster: BF16 becomes the model's own FP32, and a file for a pipeline its bytes.
+ * Converts an input for the cluster: BF16 becomes the model's own FP32, and BYTES for a pipeline a file's bytes or
+ * lines of text.
  *
  * @param spec - undefined: a pipeline, whose inputs are not known here
  * @throws {TuttiError} INVALID_INPUT for an input that the model doesn't take
@@ -14,8 +15,9 @@ export function numbersOf(spec: Described | undefined, tensor: GivenTensor): Ten
   if (isNumeric(tensor)) return tensor;
   if (tensor.type === "BF16") return widened(spec, tensor);
   if (spec !== undefined) throw noStrings(tensor.name, `"${spec.name}" takes numbers`);
-  const file = fileOf(tensor);
-  return { name: tensor.name, type: "UINT8", dims: [file.byteLength], data: file };
+  const { name, dims, data: packed } = tensor;
+  const data = linesOf(name, elementCount(dims), packed);
+  return { name, type: "UINT8", dims: [data.byteLength], data };
 }
 
 /**
@@ -43,13 +45,15 @@ export function widened(spec: Described | undefined, { name, dims, data }: Given
  *
  * @throws {TuttiError} INVALID_INPUT where it takes none, or as another input
  */
-export function mediaOf({ name: model, presentation }: Described, { name }: GivenTensor): MediaInput {
+export function mediaOf({ name: model, presentation }: Described, { name, isText }: GivenTensor): MediaInput {
   const { input } = presentationOf(presentation);
   if (input === undefined)
     throw noStrings(
       name,
       `"${model}" takes no picture or sound: its configuration names no pre-processor (preprocess)`,
     );
+  if (isText === true)
+    throw noStrings(name, "A picture or sound is sent as bytes behind the JSON (binary_data_size), not as text in it");
   if (input.tensor === name) return input;
   throw noStrings(name, `"${model}" takes a picture or sound as its input "${input.tensor}"`);
 }

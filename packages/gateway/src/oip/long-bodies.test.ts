@@ -9,7 +9,7 @@ beforeEach(() => {
 });
 afterEach(() => bodies.close());
 const read = (app: string, until = Infinity): Promise<string> =>
-  bodies.readHead(json, { app, until }).then(
+  bodies.readHead({ json }, { app, until }).then(
     ({ id }) => `id ${id}`,
     (error: unknown) => (error instanceof TuttiError ? error.code : String(error)),
   );

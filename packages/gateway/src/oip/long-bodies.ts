@@ -4,7 +4,7 @@
  */
 import { FairWorkers } from "@tutti/node/decode";
 import { TuttiError } from "@tutti/protocol";
-import type { FromBodyWorker, ToBodyWorker } from "./long-body-messages.ts";
+import type { FromBodyWorker, LongHead, ToBodyWorker } from "./long-body-messages.ts";
 import { type AnswerHead, writeAnswerJson } from "./infer-answer.ts";
 import type { InferHead } from "./infer-head.ts";
 
@@ -44,13 +44,13 @@ export class LongBodies {
   /**
    * Reads the head of a long body.
    *
-   * @param json - borrowed until the promise settles
+   * @param long - its bytes are borrowed until the promise settles
    * @throws {TuttiError} as a rejection: as readInferHead, OVERLOADED, DEADLINE_EXCEEDED
    */
-  async readHead(json: Uint8Array, owner: BodyOwner): Promise<InferHead> {
+  async readHead({ json, predict }: LongHead, owner: BodyOwner): Promise<InferHead> {
     const answer = await this.#ask(owner, json.byteLength * BYTE_MS, () => {
       const copy = new Uint8Array(json);
-      return [{ json: copy }, [copy.buffer]];
+      return [{ json: copy, predict }, [copy.buffer]];
     });
     return "head" in answer ? answer.head : fail();
   }
@@ -58,8 +58,8 @@ export class LongBodies {
   /** Whether an answer is short enough to be written on the main thread. */
   isShort(head: AnswerHead): boolean {
     let numbers = 0;
-    for (const { isBinary, slice, dims } of head.outputs)
-      if (!isBinary && slice === undefined) numbers += product(dims);
+    for (const { isBinary, slice, type, dims, data } of head.outputs)
+      if (!isBinary && slice === undefined) numbers += type === "BYTES" ? data.byteLength / 8 : product(dims);
     return numbers <= INLINE_NUMBERS;
   }
 

@@ -13,8 +13,15 @@ import { hasRows, maxRowsOf } from "./batch-rows.ts";
 
 export const SERVER_NAME = "tutti";
 export const EXTENSIONS = [
-  ...(["binary_tensor_data", "classification", "model_configuration", "model_repository", "parameters"] as const),
-  ...(["schedule_policy", "sequence", "statistics"] as const),
+  ...([
+    "binary_tensor_data",
+    "classification",
+    "logging",
+    "model_configuration",
+    "model_repository",
+    "parameters",
+  ] as const),
+  ...(["schedule_policy", "sequence", "statistics", "trace"] as const),
 ] as const;
 
 export const isServed = ({ status, lease }: CatalogModel): boolean => status?.state === "ready" && lease !== undefined;
@@ -57,7 +64,7 @@ export const pipelineMetadata = ({ name, version, inputs, outputs }: PipelineRep
 });
 
 /** Triton calls them TYPE_… and strings TYPE_STRING. */
-export const configType = (type: string): string => `TYPE_${type}`;
+export const configType = (type: string): string => `TYPE_${type === "BYTES" ? "STRING" : type}`;
 
 /** Triton's model configuration: `dims` without the batch axis where `max_batch_size` announces one. */
 export function modelConfig({ spec }: CatalogModel) {

@@ -9,7 +9,7 @@ import type { ClientBytes } from "../client-bytes.ts";
 import { BODY_BYTES_MAX, type BodyReader } from "../http/body-reader.ts";
 import type { MediaInference } from "../media/media-inference.ts";
 import type { MemorySlice, RegionOwner, SharedMemory } from "../shared-memory/shared-memory.ts";
-import type { OutputTensor } from "./bytes-elements.ts";
+import { type OutputTensor, textElements } from "./bytes-elements.ts";
 import { classified } from "./classification.ts";
 import { type GivenTensor, type RegionSlice, isBytes, isNumeric } from "./given-tensors.ts";
 import type { WantedOutput } from "./infer-head.ts";
@@ -68,12 +68,14 @@ export class ProtocolInference {
     const { inference, modelOf } = this.#parts;
     const wanted = namesOf(outputs);
     const isPlain = call.terms.sequence === undefined && outputs.every(isSentWhole);
-    if (isPlain && inputs.every(isNumeric)) return inference.infer({ ...call, inputs, wanted });
+    if (isPlain && inputs.every(isNumeric)) return withTexts(await inference.infer({ ...call, inputs, wanted }));
     const spec = modelNamed(modelOf, call.model, call.version)?.spec;
     const slots = this.#slotsOf(call);
     return this.#holding(call, bytesBeside(inputs), async () => {
       const outcome = await this.#inTurn(spec, { ...call, wanted });
-      return { ...outcome, outputs: await Promise.all(outcome.outputs.map((output) => place(spec, output, slots))) };
+      const { texts, outputs: made } = outcome;
+      const placed = made.map((output) => place(spec, output, { slot: slots.get(output.name), texts }));
+      return { ...outcome, outputs: await Promise.all(placed) };
     });
   }
 
@@ -155,16 +157,24 @@ interface Slot {
   readonly classes: number | undefined;
   readonly file: (RegionSlice & MemorySlice) | undefined;
 }
+const NO_SLOT: Slot = { classes: undefined, file: undefined };
+
+/** Makes BYTES of the outputs that are text. @throws {TuttiError} TOO_LARGE */
+export function withTexts({ texts, outputs, ...outcome }: InferOutcome): ProtocolOutcome {
+  if (texts === undefined) return { ...outcome, outputs };
+  return { ...outcome, outputs: outputs.map((output) => (texts.has(output.name) ? textElements(output) : output)) };
+}
 
 async function place(
   spec: ModelSpec | undefined,
   output: Tensor,
-  slots: ReadonlyMap<string, Slot>,
+  { slot = NO_SLOT, texts }: { readonly slot: Slot | undefined; readonly texts: ReadonlySet<string> | undefined },
 ): Promise<OutputTensor> {
-  const { name, type, dims, data } = output;
-  const { classes, file } = slots.get(name) ?? {};
+  const { classes, file } = slot;
   if (classes !== undefined) return classified(spec, output, classes);
-  if (file === undefined) return output;
+  const sent = texts?.has(output.name) === true ? textElements(output) : output;
+  if (file === undefined) return sent;
+  const { name, type, dims, data } = sent;
   await file.write(data);
   const { region, offset } = file;
   return { name, type, dims, data: data.subarray(0, 0), slice: { region, offset, bytes: data.byteLength } };

@@ -14,6 +14,8 @@ export interface RequestTarget {
   /** Names in the order of answers; undefined: all, in any order. */
   readonly outputs: readonly string[] | undefined;
   readonly isPipeline: boolean;
+  /** Outputs of a pipeline that are text. */
+  readonly texts?: ReadonlySet<string> | undefined;
 }
 
 /** Targets of the models that are loaded: a request asks for one that others asked for before. */

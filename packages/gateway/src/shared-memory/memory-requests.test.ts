@@ -24,9 +24,16 @@ const close = async (): Promise<void> => {
 
 type Act = "register" | "unregister" | "status";
 /** @returns the answer's body, or the code of its error */
-async function act(transport: Transport, verb: Act, region = "", more: object = {}, headers = {}): Promise<unknown> {
+async function act(
+  transport: Transport,
+  verb: Act,
+  region = "",
+  more: object = {},
+  headers = {},
+  kind: "system" | "cuda" = "system",
+): Promise<unknown> {
   if (transport === "http") {
-    const path = `/v2/systemsharedmemory${region === "" ? "" : `/region/${region}`}/${verb}`;
+    const path = `/v2/${kind}sharedmemory${region === "" ? "" : `/region/${region}`}/${verb}`;
     const init = verb === "status" ? {} : { method: "POST", body: JSON.stringify(more) };
     const response = await fetch(scene.addresses.http + path, { ...init, headers });
     const body = (await response.json()) as { readonly code?: string };
@@ -34,7 +41,11 @@ async function act(transport: Transport, verb: Act, region = "", more: object = 
   }
   const name = { register: "Register", unregister: "Unregister", status: "Status" }[verb];
   try {
-    return await client.call(`SystemSharedMemory${name}`, { name: region, ...more }, headers);
+    return await client.call(
+      `${kind === "cuda" ? "Cuda" : "System"}SharedMemory${name}`,
+      { name: region, ...more },
+      headers,
+    );
   } catch (error) {
     return (error as ServiceError).metadata.get("tutti-code")[0];
   }
@@ -68,7 +79,8 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
     expect(answered.error).toBeUndefined();
     const [output] = answered.outputs;
     expect([output!.name, output!.shape, output!.data.byteLength]).toEqual(["y", [1, 4], 0]);
-    expect(output!.parameters).toEqual(region("r", 32, 16));
+    // The client of Triton in C++ takes no other parameters over HTTP than a binary_data_size.
+    expect(output!.parameters).toEqual(transport === "http" ? {} : region("r", 32, 16));
     const file = new Uint8Array(readFileSync(PATH));
     expect([...new Float32Array(file.slice(48).buffer)]).toEqual([2, 4, 6, 8]);
     expect([...file.slice(0, 16), ...file.slice(32, 48)]).toEqual(Array(32).fill(0));
@@ -77,6 +89,41 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
     expect(await act(transport, "unregister", "r")).toEqual({});
     expect(await act(transport, "status", "r")).toBe("TUTTI_NOT_FOUND");
   });
+
+  /** The steps of perf_analyzer 2.60 with `--shared-memory system`, in their order. */
+  test.each(TRANSPORTS)(
+    "perf_analyzer's measurement through shared memory ends as it began (%s)",
+    async (transport) => {
+      await open({ systemSharedMemory: true });
+      const giveUpAll = async (): Promise<void> => {
+        for (const kind of ["system", "cuda"] as const)
+          expect(await act(transport, "unregister", "", {}, {}, kind)).toEqual({});
+      };
+      await giveUpAll();
+      writeFileSync(PATH, floatBytes(1, 2, 3, 4, ...Array<number>(12).fill(0)));
+      for (const [name, offset] of Object.entries({ input_0: 0, output_0: 16, output_1: 32 }))
+        expect(await act(transport, "register", name, { key: `/${KEY}`, offset, byte_size: 16 })).toEqual({});
+      const request: Asked = {
+        inputs: [{ name: "x", datatype: "FP32", shape: [1, 4], parameters: region("input_0", 0, 16) }],
+        outputs: [
+          { name: "y", parameters: region("output_0", 0, 16) },
+          { name: "n", parameters: region("output_1", 0, 8) },
+        ],
+      };
+      for (let i = 0; i < 9; i++) {
+        const { error, outputs } = await client.ask(transport, "twice", request);
+        expect([error, outputs.map(({ data }) => data.byteLength)]).toEqual([undefined, [0, 0]]);
+      }
+      expect([...new Float32Array(new Uint8Array(readFileSync(PATH)).buffer, 16, 4)]).toEqual([2, 4, 6, 8]);
+      await giveUpAll();
+      expect(await act(transport, "status")).toEqual(transport === "http" ? [] : { regions: {} });
+      // Its mode "cuda" ends at the first registration, with the reason.
+      expect(await act(transport, "status", "", {}, {}, "cuda")).toEqual(transport === "http" ? [] : { regions: {} });
+      const handle = transport === "http" ? { raw_handle: { b64: "AAAA" } } : { raw_handle: Buffer.alloc(64) };
+      const cuda = { ...handle, device_id: 0, byte_size: 16 };
+      expect(await act(transport, "register", "input_0", cuda, {}, "cuda")).toBe("TUTTI_INVALID_INPUT");
+    },
+  );
 
   test.each(TRANSPORTS)(
     "what lies in no region, or beyond one, is refused before anything runs (%s)",

@@ -7,6 +7,7 @@ import {
   RemoteModels,
   type RepositoryModel,
   RepositoryWatch,
+  passedOverText,
   readModelFile,
   surveyRepository,
 } from "@tutti/admin/models";
@@ -64,7 +65,10 @@ export function watchModels(store: Store, options: WatchOptions): ModelWatch {
       list: () => surveyRepository(place, remote),
       admit: (name) => brought.admit(name),
       read: ({ path, name, config }) => readModelFile({ path, name, config, flags: {} }, remote),
-      serve: async ({ name, version }, { model, bytes }) => {
+      serve: async ({ name, version }, loadable) => {
+        const { model, bytes } = loadable;
+        const passedOver = passedOverText([loadable]);
+        if (passedOver !== undefined) announcer.say("models-passed-over", passedOver, { name });
         await brought.admit(name); // reading may have taken minutes
         const spec = await registry.publish(model, { model: bytes });
         brought.note(spec);

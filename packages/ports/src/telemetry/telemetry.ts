@@ -9,6 +9,8 @@ export interface Telemetry {
 export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export interface Logger {
+  /** Lines below it are not written. Default: not known. */
+  readonly level?: string;
   debug(fields: Fields, text: string): void;
   info(fields: Fields, text: string): void;
   warn(fields: Fields, text: string): void;
