@@ -1,6 +1,12 @@
 import { type Scenario, subClusterChoice } from "@tutti/simulator";
 import { usageError } from "@tutti/admin";
-import { findGoodput, findMinGpus } from "../simulate/goodput-search.ts";
+import {
+  type Headroom,
+  type SearchOptions,
+  findGoodput,
+  findHeadroom,
+  findMinGpus,
+} from "../simulate/goodput-search.ts";
 import { renderGoodput, renderMinGpus } from "../simulate/goodput-text.ts";
 import { Progress } from "../simulate/progress.ts";
 import { type ScenarioFlags, scenarioFrom, whole } from "@tutti/sim-report/scenarios";
@@ -32,6 +38,8 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
   // The value that is searched for may be missing from the file.
   const given = await scenarioFrom(path, options, { policy: options.policy, ...(!inverse && { rateDefault: 1 }) });
+  if (inverse && given.types !== undefined)
+    throw usageError("--min-gpus is for accelerators that are alike: which of the types are to be fewer?");
   const scenarios = Array.from({ length: seeds }, (_, i): Scenario => ({ ...given, seed: given.seed + i }));
   const sweep = new Sweep({ ...(workers !== undefined && { workers }) });
   const progress = new Progress();
@@ -39,8 +47,10 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
     const how = { sweep, progress, short: options.duration !== undefined, precision };
     if (inverse) {
       const result = await findMinGpus(scenarios, how);
+      const headroom = await headroomOf(scenarios, result.found.minGpus, how);
       progress.end();
-      print(options.json === true ? JSON.stringify(result.found) : renderMinGpus(given, result));
+      const found = { ...result.found, headroom };
+      print(options.json === true ? JSON.stringify(found) : renderMinGpus(given, result, headroom));
     } else {
       const result = await findGoodput(scenarios, { ...how, nonPreemptive: true });
       progress.end();
@@ -52,6 +62,16 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
     progress.end();
     await sweep.close();
   }
+}
+
+/** Empty where no number of accelerators is enough, and of a recording: above its rate soon too little of it is left. */
+async function headroomOf(
+  scenarios: readonly Scenario[],
+  gpus: number | undefined,
+  how: SearchOptions,
+): Promise<Headroom[]> {
+  if (gpus === undefined || scenarios[0]!.arrivals.process === "trace") return [];
+  return findHeadroom(scenarios, gpus, how);
 }
 
 /** Parses a percentage into a share of 1. */
