@@ -9,10 +9,11 @@ import {
 } from "../simulate/goodput-search.ts";
 import { renderGoodput, renderMinGpus } from "../simulate/goodput-text.ts";
 import { Progress } from "../simulate/progress.ts";
-import { type ScenarioFlags, scenarioFrom, whole } from "@tutti/sim-report/scenarios";
+import { type ScenarioFile, type ScenarioFlags, scenarioFrom, whole } from "@tutti/sim-report/scenarios";
+import { type ModelFlags, modelScenario } from "../scenario/model-scenario.ts";
 import { Sweep } from "../simulate/sweep.ts";
 
-export interface GoodputCommandOptions extends ScenarioFlags {
+export interface GoodputCommandOptions extends ScenarioFlags, ModelFlags {
   readonly policy?: string;
   readonly seeds: string;
   readonly precision?: string;
@@ -22,9 +23,10 @@ export interface GoodputCommandOptions extends ScenarioFlags {
 }
 
 /**
- * `tutti goodput`: finds the highest rate at which every model keeps its SLO, or the fewest accelerators for a rate.
+ * `tutti goodput`: finds the highest rate at which every model keeps its SLO, or the fewest accelerators for a rate. Of
+ * a scenario file, or of one model.
  */
-export async function goodput(path: string, options: GoodputCommandOptions): Promise<void> {
+export async function goodput(path: string | undefined, options: GoodputCommandOptions): Promise<void> {
   const inverse = options.minGpus === true;
   if (inverse && options.gpus !== undefined)
     throw usageError("--gpus is what --min-gpus looks for: leave one of them out");
@@ -37,7 +39,10 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
   const precision = precisionOf(options.precision ?? "1");
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
   // The value that is searched for may be missing from the file.
-  const given = await scenarioFrom(path, options, { policy: options.policy, ...(!inverse && { rateDefault: 1 }) });
+  const given = await scenarioFrom(await sourceOf(path, options), options, {
+    policy: options.policy,
+    ...(!inverse && { rateDefault: 1 }),
+  });
   if (inverse && given.types !== undefined)
     throw usageError("--min-gpus is for accelerators that are alike: which of the types are to be fewer?");
   const scenarios = Array.from({ length: seeds }, (_, i): Scenario => ({ ...given, seed: given.seed + i }));
@@ -64,7 +69,24 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
   }
 }
 
-/** Empty where no number of accelerators is enough, and of a recording: above its rate soon too little of it is left. */
+function sourceOf(path: string | undefined, options: GoodputCommandOptions): string | Promise<ScenarioFile> {
+  const { model, slo, profile, gpus, minGpus } = options;
+  if ((path === undefined) === (model === undefined))
+    throw usageError(
+      path === undefined ? "name a scenario file, or a model with --model" : "--model needs no scenario file",
+    );
+  if (model === undefined) {
+    if (slo !== undefined || profile !== undefined) throw usageError("--slo and --profile go with --model");
+    return path!;
+  }
+  if (profile !== undefined && minGpus !== true && gpus === undefined)
+    throw usageError("of how many accelerators? Give --gpus, or look for them with --min-gpus");
+  return modelScenario(model, options);
+}
+
+/**
+ * Empty where no number of accelerators is enough, and of a recording: above its rate soon too little of it is left.
+ */
 async function headroomOf(
   scenarios: readonly Scenario[],
   gpus: number | undefined,
