@@ -45,6 +45,7 @@ export function createProgram(): Command {
   addFigures(program);
   addPlan(program, toCluster);
   addRecord(program);
+  addScenario(program);
   addAuth(program);
   addConfig(program);
   addDoctor(program, toCluster);
@@ -208,12 +209,25 @@ function addProfile(program: Command): void {
 
 function addRecord(program: Command): void {
   toCluster(program.command("record"))
-    .description("write down requests as they pass (when, which model and application, how large) until Ctrl-C")
+    .description(
+      "write down requests as they pass (when, which model and application, how large) until Ctrl-C, with a scenario of them beside it",
+    )
     .requiredOption("--out <trace.jsonl>", "the file, which must not be there yet; `tutti simulate` replays it")
     .option("--seconds <n>", "stop after so long")
     .option("--models <names>", "only these models, separated by commas")
     .option("--payloads", "keep the inputs as well, in base64")
     .action(async (options) => (await import("./commands/record.ts")).record(options));
+}
+
+function addScenario(program: Command): void {
+  toCluster(program.command("scenario"))
+    .description(
+      "print a scenario of a running cluster: its models with their learned latencies, SLOs, rates, burstiness, accelerators, delays and noise",
+    )
+    .requiredOption("--live", "of the cluster as it is now; `tutti record` writes one beside a recording")
+    .option("--seconds <n>", "listen to its requests for so long", "10")
+    .option("--trace <trace.jsonl>", "with the requests of this recording instead")
+    .action(async (options) => (await import("./commands/scenario.ts")).scenario(options));
 }
 
 function addSimulate(program: Command): void {
@@ -280,19 +294,25 @@ function addRecordNoise(program: Command): void {
 }
 
 function addGoodput(program: Command): void {
-  inScenario(program.command("goodput <scenario.yaml>"))
-    .description("find the highest rate at which every model has at most 1 % bad requests")
+  toCluster(inScenario(program.command("goodput [scenario.yaml]")))
+    .description(
+      "find the highest rate at which every model has at most 1 % bad requests; of a scenario, or of one model",
+    )
+    .option("--model <name>", "this one instead of a scenario, with the latencies that the cluster has learned")
+    .option("--slo <duration>", "model: from arrival to answer, such as 40ms (default: its own)")
+    .option("--profile <file>", "model: latencies given instead, without any cluster: { 1: 6ms, 8: 12ms }")
     .option("--policy <policy>", "instead of the scenario's: default, deferred, eager, timeout:5ms, nexus:8, ...")
     .option("--seeds <n>", "so many seeds from the scenario's on: the mean of their goodputs", "1")
     .option("--precision <percent>", "the search ends when a bad rate is so much above a good one (default: 1)")
     .option("--min-gpus", "find the fewest accelerators for the scenario's rate, or that of --rate, instead")
     .option("--workers <n>", "threads (default: one per core)")
-    .option("--json", "print JSON")
     .addHelpText(
       "after",
-      `${SCENARIOS}\nTrials have at least 20 s of arrivals after the warm-up, unless --duration says otherwise.`,
+      `${SCENARIOS}\nArrivals of --model are Poisson, and its accelerators those of the cluster unless --gpus says otherwise. Trials have at least 20 s of arrivals after the warm-up, unless --duration says otherwise.`,
     )
-    .action(async (path: string, options) => (await import("./commands/goodput.ts")).goodput(path, options));
+    .action(async (path: string | undefined, options) =>
+      (await import("./commands/goodput.ts")).goodput(path, options),
+    );
 }
 
 function addFigures(program: Command): void {

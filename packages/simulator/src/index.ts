@@ -12,6 +12,7 @@ export * from "./dynamic/lengths.ts";
 export * from "./goodput.ts";
 export { modelWork } from "./scenario/model-work.ts";
 export { nonPreemptiveRate } from "./bounds/non-preemptive.ts";
+export { measuredNetwork } from "./scenario/network-delays.ts";
 export * from "./scenario/noise.ts";
 export { expectedOfPool } from "./parts/halves.ts";
 export { wholeProfile } from "./parts/part-profile.ts";

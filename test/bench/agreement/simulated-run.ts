@@ -4,18 +4,12 @@
  */
 import { LatencyTable, LogHistogram } from "@tutti/profile";
 import { readNoise } from "@tutti/sim-report/scenarios";
-import { type Noise, type Scenario, type SimRequest, simulate } from "@tutti/simulator";
-import { type Micros, micros, millis } from "@tutti/units";
+import { type Noise, type Scenario, type SimRequest, measuredNetwork, simulate } from "@tutti/simulator";
+import { micros, millis } from "@tutti/units";
 import type { Seen } from "./comparison.ts";
 import { meanOf } from "./live-figures.ts";
 import type { LiveRun } from "./live-run.ts";
 import type { Workload } from "./workloads.ts";
-
-/** Each delay is drawn between nothing and twice its mean, as the measured means and high percentiles have it. */
-const JITTER = 1;
-
-/** Actors gather messages that may wait for so long (packages/actors/src/runtime/outbox.ts). */
-const GATHER = millis(1);
 
 export async function replay({ models, gpus }: Workload, run: Omit<LiveRun, "live">): Promise<Seen> {
   const { delays, window, trace } = run;
@@ -26,16 +20,9 @@ export async function replay({ models, gpus }: Workload, run: Omit<LiveRun, "liv
     ...{ policy: "default:whole", gather: "target", phases: [] },
     rate: 0, // as it was recorded
     arrivals: { process: "trace", entries: trace },
-    network: {
-      // The measured time includes the gathering. A request joins a batch if it is known when the grant comes. The
-      // simulator's grants take no time, so its requests have as long as a real grant takes.
-      arrive: mean(Math.max(0, measured.arrive - GATHER / 2 - measured.grant) / (1 + JITTER)),
-      gather: GATHER,
-      ctrl: mean(measured.start),
-      data: 0 as Micros,
-      respond: mean(reserved.respond / (1 + JITTER)), // what is set aside is the longest
-      jitter: JITTER,
-    },
+    network: measuredNetwork({
+      ...{ arriveUs: measured.arrive, grantUs: measured.grant, startUs: measured.start, respondUs: reserved.respond },
+    }),
     models: models.map(({ name, alphaMs, betaMs, batchMax, sloMs }) => ({
       ...{ name, slo: millis(sloMs), classes: [], share: 1 / models.length },
       profile: LatencyTable.affine({ alpha: 1e3 * alphaMs, beta: 1e3 * betaMs, batchSizeMax: batchMax }),
@@ -68,5 +55,4 @@ export async function replay({ models, gpus }: Workload, run: Omit<LiveRun, "liv
   };
 }
 
-const mean = (us: number): Micros => micros(Math.round(us));
 const NOTHING = new LogHistogram();

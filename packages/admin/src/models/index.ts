@@ -1,6 +1,7 @@
 export { desiredModel } from "./desired-model.ts";
 export { type Emulation, parseEmulation } from "./emulation.ts";
 export { endReplaced, type FamilyFlags, familyWish, planFamilies, servedMembers } from "./family-load.ts";
+export { readLatencyPoints } from "./latency-points.ts";
 export {
   listRepository,
   type LoadableModel,

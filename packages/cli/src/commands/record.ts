@@ -1,11 +1,19 @@
 import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { basename } from "node:path";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
-import { NAME_RULE, isModelName } from "@tutti/protocol";
+import { NAME_RULE, TuttiError, isModelName } from "@tutti/protocol";
 import { CommandError, EXIT, note, print, secondsOption, usageError } from "@tutti/admin";
-import { type Cluster, type ClusterOptions, connectionRefused, findCluster } from "@tutti/admin/cluster";
+import { type Cluster, type ClusterOptions, connectionRefused, findCluster, openCluster } from "@tutti/admin/cluster";
 import { Recorder, TraceWriter } from "@tutti/sim-report/record";
 import { TRACE_FORMAT, TRACE_VERSION } from "@tutti/sim-report/trace";
+import { typedCommand, writeOutput } from "../present/output-file.ts";
+import { ClusterWatch } from "../scenario/cluster-watch.ts";
+import { liveScenario, scenarioText } from "../scenario/live-scenario.ts";
 import { StopSignal } from "@tutti/host";
+
+/** Writes the scenario of a recording, and returns its path; undefined: it can't, and has said why. */
+type WriteScenario = (models: readonly string[]) => Promise<string | undefined>;
 
 export interface RecordCommandOptions extends ClusterOptions {
   readonly out: string;
@@ -21,8 +29,8 @@ const SECONDS_MAX = 2_000_000;
 const PROGRESS_MS = { terminal: 500, log: 5_000 } as const;
 
 /**
- * `tutti record`: records passing requests until Ctrl-C, or for a number of seconds. It fails if the recording is empty
- * or has gaps.
+ * `tutti record`: records passing requests until Ctrl-C, or for a number of seconds, and writes a scenario of them
+ * beside the recording. It fails if the recording is empty or has gaps.
  */
 export async function record(options: RecordCommandOptions): Promise<void> {
   const models = modelsOf(options.models);
@@ -36,6 +44,7 @@ export async function record(options: RecordCommandOptions): Promise<void> {
   try {
     const nats = await connect(options, cluster);
     ending.push(() => nats.close());
+    const scenario = await watchFor(options, cluster, ending);
     const writer = await TraceWriter.create(options.out, {
       format: TRACE_FORMAT,
       version: TRACE_VERSION,
@@ -67,7 +76,8 @@ export async function record(options: RecordCommandOptions): Promise<void> {
       listening.stop();
       await writer.close(recorder.t);
     }
-    conclude(recorder, writer, options);
+    const written = writer.count === 0 ? undefined : await scenario?.([...recorder.models.keys()]);
+    conclude(recorder, writer, { ...options, scenario: written });
   } finally {
     for (const end of ending.reverse()) await end();
     stop.release();
@@ -93,6 +103,38 @@ async function connect(
   } catch (error) {
     throw await connectionRefused(error, { servers, credentials: path }, "recorder");
   }
+}
+
+/**
+ * Watches the cluster as an operator while it is recorded. Credentials that are given are the recorder's, which may
+ * not.
+ */
+async function watchFor(
+  { creds, out }: RecordCommandOptions,
+  cluster: Cluster,
+  ending: (() => Promise<void>)[],
+): Promise<WriteScenario | undefined> {
+  if (creds !== undefined) return undefined;
+  const path = out.replace(/(\.jsonl)?$/, ".yaml");
+  if (existsSync(path)) throw new CommandError(`${path} is there already: name another file, or remove it first`);
+  const fail = (error: unknown): undefined => {
+    if (!(error instanceof CommandError || error instanceof TuttiError)) throw error;
+    note(`tutti: no scenario is written beside the recording: ${error.message}`);
+  };
+  const nats = await openCluster(cluster, { name: "tutti-scenario" }).catch(fail);
+  if (nats === undefined) return undefined;
+  const watch = new ClusterWatch(nats, cluster);
+  ending.push(async () => {
+    watch.stop();
+    await nats.close();
+  });
+  return async (models) => {
+    const seen = await watch.seen(models).catch(fail);
+    if (seen === undefined) return undefined;
+    const made = liveScenario(seen, { trace: basename(out), models });
+    writeOutput(path, scenarioText(made, seen, typedCommand()));
+    return path;
+  };
 }
 
 /**
@@ -145,7 +187,11 @@ function showProgress(recorder: Recorder, writer: TraceWriter, path: string): { 
   };
 }
 
-function conclude(recorder: Recorder, writer: TraceWriter, { out, json }: RecordCommandOptions): void {
+function conclude(
+  recorder: Recorder,
+  writer: TraceWriter,
+  { out, json, scenario }: RecordCommandOptions & { readonly scenario: string | undefined },
+): void {
   const summary = {
     out,
     requests: writer.count,
@@ -154,6 +200,7 @@ function conclude(recorder: Recorder, writer: TraceWriter, { out, json }: Record
     bytes: writer.bytes,
     missed: writer.missed,
     awayMs: Number((recorder.awayUs / 1e3).toFixed(3)),
+    ...(scenario !== undefined && { scenario }),
   };
   const isWhole = writer.missed === 0 && recorder.awayUs === 0;
   if (json === true) print(JSON.stringify(summary));
@@ -161,6 +208,7 @@ function conclude(recorder: Recorder, writer: TraceWriter, { out, json }: Record
     const models = [...recorder.models].map(([model, count]) => `${model} ${count}`).join(", ");
     const what = writer.count === 0 ? "no requests" : `${writer.count} requests (${models})`;
     print(`${out}: ${what} in ${summary.seconds} s, ${megabytes(writer.bytes)} MB`);
+    if (scenario !== undefined) print(`${scenario}: the scenario of it, for \`tutti simulate\` and \`tutti goodput\``);
     if (writer.missed > 0) note(`tutti: the file could not keep up: ${writer.missed} requests are not in it`);
     if (recorder.awayUs > 0)
       note(`tutti: there was no connection for ${summary.awayMs} ms; what was asked then is missing`);

@@ -1,16 +1,14 @@
 /** Text of `tutti goodput`. */
 import {
-  ARRIVALS_MIN,
   type Goodput,
   type GoodputBound,
   type MinGpus,
   type Scenario,
   type Trial,
-  recordedTime,
   subClusterChoice,
 } from "@tutti/simulator";
 import { renderTable } from "@tutti/admin";
-import type { Found } from "./goodput-search.ts";
+import type { Found, Headroom } from "./goodput-search.ts";
 import { subClusterText } from "./result-text.ts";
 
 export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Goodput>): string {
@@ -41,9 +39,7 @@ export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Good
   }
   const divided = subClusterText(subClusterChoice(scenario));
   if (divided !== undefined) lines.push("", `Divided: ${divided}.`);
-  const short = shortRecording(scenario, goodputRps);
-  if (short.length > 0) lines.push("", ...short);
-  else if (scenario.arrivals.process === "trace" && 2 * goodputRps < bound.clairvoyantRps)
+  if (scenario.arrivals.process === "trace" && 2 * goodputRps < bound.clairvoyantRps)
     lines.push(
       "",
       "The arrivals are a recording, which another rate only stretches: requests that came at one moment still do. Its bursts",
@@ -54,7 +50,12 @@ export function renderGoodput(scenario: Scenario, { found, perSeed }: Found<Good
   return lines.join("\n");
 }
 
-export function renderMinGpus(scenario: Scenario, { found, perSeed }: Found<MinGpus>): string {
+/** @param headroom - of that number of accelerators and of one more */
+export function renderMinGpus(
+  scenario: Scenario,
+  { found, perSeed }: Found<MinGpus>,
+  headroom: readonly Headroom[] = [],
+): string {
   const { minGpus, worstModelBadRate, bound, trials } = found;
   const lines = [heading(scenario, `${grouped(scenario.rate)} r/s`, trials), ""];
   if (minGpus === undefined)
@@ -63,12 +64,10 @@ export function renderMinGpus(scenario: Scenario, { found, perSeed }: Found<MinG
     );
   else {
     lines.push(
-      `${plural(minGpus, "accelerator")} ${minGpus === 1 ? "is" : "are"} enough (worst model ${percent(worstModelBadRate)} bad).`,
+      `${plural(minGpus, "accelerator")} ${minGpus === 1 ? "is" : "are"} enough (worst model ${percent(worstModelBadRate)} bad)${headroomText(headroom)}.`,
       "",
     );
     lines.push(renderTable([`so many carry`, "r/s", "the rate is"], boundRows(bound, scenario.rate)));
-    const short = shortRecording(scenario, scenario.rate);
-    if (short.length > 0) lines.push("", ...short);
   }
   if (perSeed.length > 1) {
     const seeds = perSeed.map((one) => [
@@ -82,17 +81,11 @@ export function renderMinGpus(scenario: Scenario, { found, perSeed }: Found<MinG
   return lines.join("\n");
 }
 
-/** A recording at a higher rate is over sooner: at some rate hardly a request is left after the warm-up. */
-function shortRecording({ arrivals, warmup }: Scenario, rate: number): string[] {
-  if (arrivals.process !== "trace" || rate <= 0) return [];
-  const lasts = recordedTime(arrivals.entries, rate);
-  const counted = Math.max(0, lasts - warmup);
-  if (counted >= ARRIVALS_MIN) return [];
-  const times = [lasts, counted].map((time) => `${Number((time / 1e6).toPrecision(2))} s`);
-  return [
-    `At this rate the recording lasts only ${times[0]}, of which ${times[1]} after the warm-up: too little to judge 1 % by.`,
-    `Record for longer, so that ${ARRIVALS_MIN / 1e6} s are left.`,
-  ];
+function headroomText([least, ...more]: readonly Headroom[]): string {
+  if (least === undefined) return "";
+  const text = ({ share }: Headroom): string => `${Math.floor(100 * share)} % headroom`;
+  const rest = more.map((one) => `; ${one.gpus} leave ${text(one)}`).join("");
+  return ` and leave${least.gpus === 1 ? "s" : ""} ${text(least)}${rest}`;
 }
 
 function boundRows(bounds: GoodputBound, rate: number): string[][] {

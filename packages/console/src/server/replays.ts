@@ -1,10 +1,11 @@
 /** Replays for the page: one at a time, on a thread with a time limit. */
 import { Worker } from "node:worker_threads";
 import type { CatalogModel } from "@tutti/actors";
+import { measuredDelays } from "@tutti/admin/operators";
 import { type ReplayAnswer, type ReplayWish, REPLAY_GPUS_MAX, REPLAY_MINUTES_MAX } from "../index.ts";
 import { type StatsReported, TuttiError } from "@tutti/protocol";
-import type { Network } from "@tutti/simulator";
-import { type Instant, before, micros, seconds } from "@tutti/units";
+import { measuredNetwork } from "@tutti/simulator";
+import { type Instant, before, seconds } from "@tutti/units";
 import type { ArrivalRecord } from "./arrival-record.ts";
 import type { ReplayJob, ReplayModel } from "./replay-run.ts";
 
@@ -47,7 +48,8 @@ export class Replays {
       throw new TuttiError("TUTTI_OVERLOADED", "another replay runs: one at a time", { retryAfterMs: 2_000 });
     const { record, models, batchers, now } = this.#ports;
     const recorded = record.since(before(now(), seconds(60 * wish.minutes)));
-    const job: ReplayJob = { wish, models: models().flatMap(replayModel), recorded, network: measured(batchers()) };
+    const network = measuredNetwork(measuredDelays(Array.from(batchers(), (last) => ({ last }))));
+    const job: ReplayJob = { wish, models: models().flatMap(replayModel), recorded, network };
     const worker = new Worker(new URL("./replay-worker.ts", import.meta.url), {
       name: "replay",
       workerData: job,
@@ -110,19 +112,4 @@ function replayModel({ spec, status }: CatalogModel): ReplayModel[] {
   if (profile === undefined || profile.length === 0) return [];
   const { name, slo, batchSizeMax } = spec;
   return [{ name, slo, batchSizeMax, profile, mean: status?.means.at(-1) ?? [] }];
-}
-
-/** Medians of the delays that batchers plan with now. */
-function measured(batchers: Iterable<StatsReported>): Network {
-  const threads = [...batchers].flatMap(({ perThread }) => perThread ?? []);
-  const middle = (name: string): number => {
-    const values = threads.flatMap(({ figures }) => figures[name] ?? []).sort((a, b) => a - b);
-    return Math.max(0, values[values.length >> 1] ?? 0);
-  };
-  return {
-    ctrl: micros(Math.round(middle("ctrlUs"))),
-    data: micros(Math.round(middle("perItemUs"))),
-    respond: micros(Math.round(middle("respondUs"))),
-    jitter: 0,
-  };
 }

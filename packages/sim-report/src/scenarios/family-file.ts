@@ -30,16 +30,17 @@ export class FamilyFile {
   }
 
   /** @throws {CommandError} there is no such file, or it is no YAML */
-  static async read(path: string, { check, example, advice }: FileKind): Promise<FamilyFile> {
-    let text: string;
-    try {
-      text = await readFile(path, "utf8");
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
+  static async read(path: string, kind: FileKind): Promise<FamilyFile> {
+    const text = await readFile(path, "utf8").catch(({ code }: NodeJS.ErrnoException) => {
       const why = code === "ENOENT" ? "there is no such file" : code;
-      throw usageError(`${path} can't be read (${why}); give ${example}`);
-    }
-    const yaml = new LocatedYaml(text, path);
+      throw usageError(`${path} can't be read (${why}); give ${kind.example}`);
+    });
+    return FamilyFile.of(text, path, kind);
+  }
+
+  /** @param origin - for errors, and for paths in it. @throws {CommandError} it is no YAML */
+  static of(text: string, origin: string, { check, advice }: FileKind): FamilyFile {
+    const yaml = new LocatedYaml(text, origin);
     if (typeof yaml.value !== "object" || yaml.value === null || Array.isArray(yaml.value)) {
       throw yaml.failure([{ path: [], text: advice }]);
     }

@@ -124,6 +124,10 @@ export class ScenarioFile {
     return new ScenarioFile(await FamilyFile.read(path, KIND));
   }
 
+  static of(text: string, origin: string): ScenarioFile {
+    return new ScenarioFile(FamilyFile.of(text, origin, KIND));
+  }
+
   /**
    * @param choice - a label for each axis
    * @throws {CommandError} naming file, line and column of every error, and saying what to write instead

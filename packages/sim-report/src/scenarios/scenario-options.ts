@@ -18,20 +18,20 @@ export interface ScenarioFlags {
 }
 
 /**
+ * @param file - or its path
  * @param policy - replaces the file's policy
  * @throws {CommandError} for invalid flags, and for every error in the file
  */
 export async function scenarioFrom(
-  path: string,
+  file: string | ScenarioFile,
   flags: ScenarioFlags,
   options: Pick<ScenarioOptions, "rateDefault"> & { readonly policy?: string | undefined } = {},
 ): Promise<Scenario> {
   const { policy, ...rest } = options;
   if (policy !== undefined) checkPolicy(policy);
   const overrides = { ...overridesOf(flags), ...(policy !== undefined && { policy }) };
-  const scenario = await (
-    await ScenarioFile.read(path)
-  ).scenario({ ...rest, overrides, choice: choiceOf(flags.set ?? []) });
+  const read = typeof file === "string" ? await ScenarioFile.read(file) : file;
+  const scenario = await read.scenario({ ...rest, overrides, choice: choiceOf(flags.set ?? []) });
   if (policy !== undefined) checkFit(scenario, policy);
   return scenario;
 }
