@@ -4,9 +4,10 @@ import type { WitnessReport } from "./witness.ts";
 
 /**
  * The attacked systems. `open`: on loopback, where no credentials are needed; `descriptors`: the same with 256 of them;
- * `credentials`: applications `a` and `b` with credentials of `tutti auth`, and with API keys at the gateway.
+ * `credentials`: applications `a` and `b` with credentials of `tutti auth`, and with API keys at the gateway;
+ * `tenants`: the same with all models, and with a probe of the event loop.
  */
-export const SYSTEMS = ["open", "descriptors", "credentials"] as const;
+export const SYSTEMS = ["open", "descriptors", "credentials", "tenants"] as const;
 export type SystemKind = (typeof SYSTEMS)[number];
 
 /** `long`: the numbers of a determined attacker; `short`: numbers that show the same within seconds. */
@@ -25,9 +26,17 @@ export interface AttackedSystem {
   readonly adminToken: string;
   /** API keys of `a`, `b` and an administrator; undefined where the gateway asks for none. */
   readonly keys: ApiKeys | undefined;
+  readonly tenants?: Tenants | undefined;
   /** Text of a user's credentials. @throws {Error} the system has none */
   credentialsOf(user: string): string;
   stop(): Promise<void>;
+}
+
+/** Known of the system `tenants` alone. */
+export interface Tenants {
+  readonly serverPid: number;
+  /** File of turn-probe.ts. */
+  readonly turnsFile: string;
 }
 
 export interface ApiKeys {

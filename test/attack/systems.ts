@@ -3,14 +3,18 @@ import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { generateAddOne, generateCnn } from "@tutti/onnx-tools";
 import { TuttiUp, tutti } from "../e2e/tutti-up.ts";
 import { freePorts, startConfigured } from "../fixtures/configured-nats.ts";
-import type { ApiKeys, AttackedSystem, SystemKind } from "./attack.ts";
+import type { ApiKeys, AttackedSystem, SystemKind, Tenants } from "./attack.ts";
+import { TURNS_FILE } from "./fairness/turns.ts";
 
 const TOKEN = "token-of-the-attacked-0123456789abcdef";
 /** Numbers in a row of `wide`: as JSON, a body so large that another thread parses it. */
 export const WIDE = 14_000;
+/** Samples of a sound that `hear` takes: 30 s. */
+export const HEARD = 480_000;
 const LATENCIES = "latencies: { alpha: 1ms, beta: 1ms }";
 
 const MODELS = [
@@ -22,11 +26,17 @@ const MODELS = [
     bytes: () => generateCnn({ size: 64 }),
     config: `slo: 10s\nmax_batch_size: 8\npreprocess: { image: { mean: 0.5, std: 0.5 } }\n${LATENCIES}\n`,
   },
+  {
+    name: "hear",
+    bytes: () => generateAddOne({ width: HEARD }),
+    config: `slo: 10s\nmax_batch_size: 8\npreprocess: { audio: { sample_rate: 16000 } }\n${LATENCIES}\n`,
+  },
 ] as const;
 
 interface Started {
   readonly up: TuttiUp;
   readonly keys?: ApiKeys | undefined;
+  readonly tenants?: Tenants;
   /** Folder of the credentials. */
   readonly credentials?: string;
   readonly stop?: () => Promise<void>;
@@ -45,8 +55,10 @@ export async function startSystem(kind: SystemKind): Promise<AttackedSystem> {
 }
 
 async function argsFor(kind: SystemKind, folder: string): Promise<string[]> {
+  const hasAll = kind === "open" || kind === "tenants";
   for (const { name, bytes, config } of MODELS) {
-    if (kind !== "open" && name !== "add-one") continue;
+    if (!hasAll && name !== "add-one") continue;
+    if (name === "hear" && kind !== "tenants") continue;
     const model = join(folder, "models", name);
     await mkdir(join(model, "1"), { recursive: true });
     await writeFile(join(model, "1/model.onnx"), bytes());
@@ -54,10 +66,10 @@ async function argsFor(kind: SystemKind, folder: string): Promise<string[]> {
   }
   await writeFile(join(folder, "token"), `${TOKEN}\n`, { mode: 0o600 });
   return [
-    ...["--no-demo", "--models", join(folder, "models"), "--executors", kind === "open" ? "2" : "1"],
+    ...["--no-demo", "--models", join(folder, "models"), "--executors", hasAll ? "2" : "1"],
     ...["--patience", "0", "--admin-token", join(folder, "token")],
     ...["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"],
-    ...(kind === "open" && process.platform === "linux" ? ["--system-shared-memory"] : []),
+    ...(hasAll && process.platform === "linux" ? ["--system-shared-memory"] : []),
   ];
 }
 
@@ -68,27 +80,38 @@ const START: Readonly<Record<SystemKind, (folder: string, args: readonly string[
     up: await TuttiUp.start(args, undefined, "ready", ["sh", "-c", 'ulimit -n 256 && exec "$0" "$@"']),
   }),
 
-  credentials: async (folder, args) => {
-    const dir = join(folder, "tutti-auth");
-    const [port] = await freePorts(1);
-    await succeed("auth", "init", "--dir", dir, "--port", `${port}`, "--app", "a", "b");
-    const server = await startConfigured(join(dir, "nats.conf"));
-    try {
-      const keys = await apiKeys(dir);
-      const access = keys === undefined ? [] : ["--api-keys", join(dir, "api-keys.json")];
-      const credentials = join(dir, "creds");
-      const up = await TuttiUp.start([
-        ...["--nats", `nats://127.0.0.1:${port}`, "--creds", credentials],
-        ...args,
-        ...access,
-      ]);
-      return { up, keys, credentials, stop: () => server.stop() };
-    } catch (error) {
-      await server.stop();
-      throw error;
-    }
+  credentials: (folder, args) => startWithCredentials(folder, args),
+
+  tenants: async (folder, args) => {
+    const turnsFile = join(folder, "turns");
+    const probe = fileURLToPath(new URL("fairness/turn-probe.ts", import.meta.url));
+    const wrapper = ["env", `NODE_OPTIONS=--import=${probe}`, `${TURNS_FILE}=${turnsFile}`];
+    const { serverPid, ...started } = await startWithCredentials(folder, args, wrapper);
+    return { ...started, tenants: { serverPid, turnsFile } };
   },
 };
+
+async function startWithCredentials(
+  folder: string,
+  args: readonly string[],
+  wrapper: readonly string[] = [],
+): Promise<Started & { readonly serverPid: number }> {
+  const dir = join(folder, "tutti-auth");
+  const [port] = await freePorts(1);
+  await succeed("auth", "init", "--dir", dir, "--port", `${port}`, "--app", "a", "b");
+  const server = await startConfigured(join(dir, "nats.conf"));
+  try {
+    const keys = await apiKeys(dir);
+    const access = keys === undefined ? [] : ["--api-keys", join(dir, "api-keys.json")];
+    const credentials = join(dir, "creds");
+    const own = ["--nats", `nats://127.0.0.1:${port}`, "--creds", credentials, ...args, ...access];
+    const up = await TuttiUp.start(own, undefined, "ready", wrapper);
+    return { up, keys, credentials, serverPid: server.pid, stop: () => server.stop() };
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
 
 /** API keys; undefined where this version makes none. The attacks that need them then fail. */
 async function apiKeys(dir: string): Promise<ApiKeys | undefined> {
@@ -107,7 +130,7 @@ async function succeed(...args: string[]): Promise<void> {
   if (code !== 0) throw new Error(`tutti ${args.join(" ")} ended with ${code}: ${stderr}`);
 }
 
-async function describe({ up, keys, credentials, stop }: Started, folder: string): Promise<AttackedSystem> {
+async function describe({ up, keys, tenants, credentials, stop }: Started, folder: string): Promise<AttackedSystem> {
   const ready = await up.next("child-ready", ({ http }) => http !== undefined);
   return {
     up,
@@ -117,7 +140,7 @@ async function describe({ up, keys, credentials, stop }: Started, folder: string
     nats: up.url,
     pid: up.pidOf("node"),
     adminToken: keys?.admin ?? TOKEN,
-    keys,
+    ...{ keys, tenants },
     credentialsOf: (user) => {
       if (credentials === undefined) throw new Error("this system has no credentials");
       return readFileSync(join(credentials, `${user}.nk`), "utf8");

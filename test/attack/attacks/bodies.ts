@@ -62,7 +62,7 @@ const unfinishedBodies: Attack = {
 };
 
 /** 12,000 chunks of one byte. */
-const CRUMBS = Buffer.from("1\r\n \r\n".repeat(12_000));
+export const CRUMBS = Buffer.from("1\r\n \r\n".repeat(12_000));
 
 const crumbs: Attack = {
   name: "one-byte-chunks",
@@ -89,7 +89,7 @@ const crumbs: Attack = {
 };
 
 /** Mostly brackets: many small lists, and few deep ones. */
-function nestedBodies(): readonly string[] {
+export function nestedBodies(): readonly string[] {
   const head = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,${WIDE}],"data":`;
   const bytes = 4_000_000;
   const shallow = `[${new Array<string>(Math.floor(bytes / 14)).fill("[[[[[0.5]]]]]").join(",")}]`;

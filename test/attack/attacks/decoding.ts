@@ -32,7 +32,7 @@ const inferOf = (model: string, type: string, shape: Uint8Array, contents: Uint8
   message(bytes(1, model), bytes(5, message(bytes(1, "x"), bytes(2, type), shape, bytes(5, contents))));
 
 /** Messages by what they are: of each kind for a shape that the model has and one that it has not. */
-function* typedMessages(): Generator<readonly [what: string, content: Uint8Array]> {
+export function* typedMessages(): Generator<readonly [what: string, content: Uint8Array]> {
   const sizes = (...all: number[]) => message(...all.map((size) => int(3, size)));
   for (const [type, contents] of CONTENTS) {
     yield [`${type} for four`, inferOf("add-one", type, sizes(1, 4), contents)];
@@ -149,9 +149,8 @@ async function good(connection: GrpcConnection): Promise<string[]> {
   return status === STATUS.ok ? [] : [`four typed numbers were answered with ${status}: ${text}`];
 }
 
-/** A map of 160,000 keys, in a megabyte of msgpack: where a request has its inputs, and at its top. */
-function keysInMsgpack(isTop: boolean): Uint8Array {
-  const keys = 160_000;
+/** A map of so many keys, by default in a megabyte of msgpack: where a request has its inputs, and at its top. */
+export function keysInMsgpack(isTop: boolean, keys = 160_000): Uint8Array {
   const map = Buffer.alloc(5 + 7 * keys);
   map.writeUInt8(0xdf, 0);
   map.writeUInt32BE(keys, 1);
@@ -162,7 +161,7 @@ function keysInMsgpack(isTop: boolean): Uint8Array {
   return isTop ? map : Buffer.concat([Buffer.from("\x81\xa6inputs", "latin1"), map]);
 }
 /** A list of a million numbers for a model of four. */
-const numbersInMsgpack = (): Uint8Array => {
+export const numbersInMsgpack = (): Uint8Array => {
   const list = Buffer.alloc(5 + BYTES, 1);
   list.writeUInt8(0xdd, 0);
   list.writeUInt32BE(BYTES, 1);

@@ -75,7 +75,7 @@ const pictures: Attack = {
 };
 
 /** Memory of the processes that a process started, itself not included. */
-function memoryOfChildren(pid: number): number {
+export function memoryOfChildren(pid: number): number {
   let bytes = 0;
   for (const name of readdirSync("/proc")) {
     if (!/^\d+$/.test(name)) continue;
