@@ -217,56 +217,60 @@ const START_TURNS = {
 /** Turns in seconds of which each alone is one. */
 const STALLS = { [turnsOf("batcher", "100")]: 0.02, [turnsOf("batcher", "99.9")]: 0.0015 };
 
+const constant = (value: number): string => `${value}x400`;
+const rising = (perStep: number): string => `0+${perStep}x400`;
+const HOURLY = Array.from({ length: 7 }, () => "3600-60x59").join(" ");
+/** Series of a cluster in which all is well. */
+const WELL: readonly { readonly series: string; readonly values: string }[] = [
+  { series: 'up{job="tutti"}', values: constant(1) },
+  { series: 'tutti_requests_total{model="m"}', values: rising(1_000) },
+  { series: 'tutti_good_total{model="m"}', values: rising(1_000) },
+  { series: 'tutti_ranker_epoch{sub_cluster="main"}', values: constant(7) },
+  { series: 'tutti_ranker_spares{sub_cluster="main"}', values: constant(1) },
+  ...UNSERVED.map((state) => ({ series: `tutti_models{state="${state}"}`, values: constant(0) })),
+  { series: 'tutti_model_stalled{model="m"}', values: constant(0) },
+  { series: 'tutti_accelerators{state="serving"}', values: constant(4) },
+  { series: 'tutti_accelerators{state="halted"}', values: constant(0) },
+  { series: "tutti_advice_accelerators", values: constant(4) },
+  ...Object.entries(SHORT_TURNS).map(([series, s]) => ({ series, values: constant(s) })),
+  // An hour's work that is submitted every hour, and done within it.
+  { series: 'tutti_job_backlog{model="m"}', values: HOURLY },
+  { series: 'tutti_job_rate{model="m"}', values: constant(1) },
+  { series: 'tutti_dead_jobs{model="m",cause="TUTTI_INTERNAL"}', values: constant(0) },
+];
+
+/** A cluster of one node, which has no spare: none of the alerts so much as pends. @param before - scrapes */
+const start = (name: string, before: number): object => ({
+  interval: "5s",
+  name,
+  input_series: WELL.map(({ series, values }) => {
+    if (series.startsWith("tutti_ranker_spares")) return { series, values: `0x${before} 1x1 0x400` };
+    const during = START_TURNS[series];
+    // The longest turn is told for a minute.
+    return { series, values: during === undefined ? values : `0.0005x${before} ${during}x11 0.0005x400` };
+  }),
+  promql_expr_test: ["15s", "1m", "2m", "190s", "3m", "310s", "6m", "12m", "20m"].map((time) => ({
+    expr: "ALERTS",
+    eval_time: time,
+    exp_samples: [],
+  })),
+});
+
 /** Input for `promtool test rules`: each alert fires when it should, and none fires while all is well. */
 export function rulesTest(file: string): object {
-  const constant = (value: number): string => `${value}x400`;
-  const rising = (perStep: number): string => `0+${perStep}x400`;
-  const hourly = Array.from({ length: 7 }, () => "3600-60x59").join(" ");
-  const well = [
-    { series: 'up{job="tutti"}', values: constant(1) },
-    { series: 'tutti_requests_total{model="m"}', values: rising(1_000) },
-    { series: 'tutti_good_total{model="m"}', values: rising(1_000) },
-    { series: 'tutti_ranker_epoch{sub_cluster="main"}', values: constant(7) },
-    { series: 'tutti_ranker_spares{sub_cluster="main"}', values: constant(1) },
-    ...UNSERVED.map((state) => ({ series: `tutti_models{state="${state}"}`, values: constant(0) })),
-    { series: 'tutti_model_stalled{model="m"}', values: constant(0) },
-    { series: 'tutti_accelerators{state="serving"}', values: constant(4) },
-    { series: 'tutti_accelerators{state="halted"}', values: constant(0) },
-    { series: "tutti_advice_accelerators", values: constant(4) },
-    ...Object.entries(SHORT_TURNS).map(([series, s]) => ({ series, values: constant(s) })),
-    // An hour's work that is submitted every hour, and done within it.
-    { series: 'tutti_job_backlog{model="m"}', values: hourly },
-    { series: 'tutti_job_rate{model="m"}', values: constant(1) },
-    { series: 'tutti_dead_jobs{model="m",cause="TUTTI_INTERNAL"}', values: constant(0) },
-  ];
   const names = alerts.map(({ alert: name }) => name);
   const scene = (changes: Readonly<Record<string, string>>, fires: readonly string[], evalTime = "30m"): object => ({
     interval: "1m",
     name: fires.join(", ") || "all is well",
-    input_series: well
-      .filter(({ series }) => changes[series] !== "")
-      .map(({ series, values }) => ({ series, values: changes[series] ?? values })),
+    input_series: WELL.filter(({ series }) => changes[series] !== "").map(({ series, values }) => ({
+      series,
+      values: changes[series] ?? values,
+    })),
     promql_expr_test: names.map((name) => ({
       // The test compares labels alone: the texts of alerts are for people, and may change.
       expr: `count by (alertname) (ALERTS{alertname="${name}", alertstate="firing"})`,
       eval_time: evalTime,
       exp_samples: fires.includes(name) ? [{ labels: `{alertname="${name}"}`, value: 1 }] : [],
-    })),
-  });
-  /** A cluster of one node, which has no spare: none of the alerts so much as pends. @param before - scrapes */
-  const start = (name: string, before: number): object => ({
-    interval: "5s",
-    name,
-    input_series: well.map(({ series, values }) => {
-      if (series.startsWith("tutti_ranker_spares")) return { series, values: `0x${before} 1x1 0x400` };
-      const during = START_TURNS[series];
-      // What was longest is told for a minute.
-      return { series, values: during === undefined ? values : `0.0005x${before} ${during}x11 0.0005x400` };
-    }),
-    promql_expr_test: ["15s", "1m", "2m", "190s", "3m", "310s", "6m", "12m", "20m"].map((time) => ({
-      expr: "ALERTS",
-      eval_time: time,
-      exp_samples: [],
     })),
   });
   return {

@@ -22,7 +22,9 @@ export interface Chart {
 
 /** Lines in one chart: more can't be told apart. */
 export const LINES_SHOWN = 8;
-/** Twice the target, or the SLO: one stall of a second would leave the rest of an axis without it flat on the ground. */
+/**
+ * Twice the target, or the SLO: one stall of a second would leave the rest of an axis without it flat on the ground.
+ */
 const SHARE_MOST = 200;
 /** Seconds without a value that a line crosses: reports come late, or one is lost. */
 const BRIDGED_S = 5;

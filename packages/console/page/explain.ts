@@ -60,7 +60,8 @@ export function matchingRefusals(refusals: readonly FeedRefusal[], text: string)
 }
 
 /**
- * Groups adjacent refusals of one model, application and cause: an overload refuses hundreds alike. @param refusals - oldest first.
+ * Groups adjacent refusals of one model, application and cause: an overload refuses hundreds alike. @param refusals -
+ * oldest first.
  * @returns newest first
  */
 export function groupRefusals(refusals: readonly FeedRefusal[]): RefusalGroup[] {

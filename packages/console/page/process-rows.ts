@@ -25,7 +25,7 @@ export function processRows(actors: readonly FeedActor[]): ProcessRow[] {
   }));
 }
 
-/** What a restart of a role does, where it has its process to itself. */
+/** The effect of a restart of a role, where it has its process to itself. */
 const MEANS: Readonly<Record<string, string>> = {
   executor: "It ends the batches that it has; its accelerators serve nothing until it is back.",
   ranker: "A spare takes the lead in milliseconds.",

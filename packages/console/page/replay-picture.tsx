@@ -11,7 +11,7 @@ import { Timeline } from "./timeline.tsx";
 
 const GPUS_SHOWN = 64;
 const SPANS_S = [0.2, 0.5, 1, 2, 5, 30];
-/** What is beside the bars on a wide screen, in pixels. */
+/** Width of all that is beside the bars on a wide screen, in pixels. */
 const MARGINS = 130;
 
 export function ReplayPicture({ answer, colours }: { answer: ReplayAnswer; colours: Colours }) {

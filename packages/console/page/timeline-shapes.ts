@@ -4,8 +4,8 @@
  *   SHAPE-1. A bar is a batch; the thin line before it begins at the arrival of its first request, and shows how long
  *            the batch was deferred, for more requests or for want of an accelerator.
  *   SHAPE-2. Lines lie below the bars of their row, because the accelerator runs others meanwhile; where a row is high
- *            enough in three lanes by model, since waits of several models overlap. Each lane is high enough to be seen,
- *            and bars are for their number.
+ *            enough in three lanes by model, since waits of several models overlap. Each lane is high enough to be
+ *            seen, and bars are for their number.
  */
 import type { Bar } from "./live-store.ts";
 

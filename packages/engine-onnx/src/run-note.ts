@@ -50,7 +50,7 @@ const BLANK = Uint8Array.of(0x20);
 const TIME_AT = '{"startedAt":'.length;
 const TIME_END = TIME_AT + String(Date.now()).length;
 const SUFFIX = ".run";
-/** Of the main thread, whose runs overlap those of the session worker. */
+/** Suffix of the main thread, whose runs overlap those of the session worker. */
 const INLINE = ".inline";
 /**
  * Others may write to a folder that --state names. What they put at the note's name is not written through, nor read.

@@ -20,7 +20,9 @@ export interface VirtualClockOptions {
   readonly startAt?: Instant;
   /** Value of `lateness()`: the guard that schedulers plan with. Default: 0. */
   readonly lateness?: Micros;
-  /** Whether each reading is later than the one before, as with a real clock. Default: only turns move time (VCLOCK-3). */
+  /**
+   * Whether each reading is later than the one before, as with a real clock. Default: only turns move time (VCLOCK-3).
+   */
   readonly moves?: boolean;
   /** Most armed alarms and repeating timers at once; one more is a broken invariant. */
   readonly timersMax?: number;
