@@ -25,7 +25,7 @@ const SECONDS = 10;
 const RATE_APART = 0.12;
 const BATCH_APART = 0.15;
 /** Share of late starts, and a control delay in µs, from which on the machine is too busy to be compared. */
-const DISTURBED = { lateStarts: 0.1, ctrlUs: 24_000 } as const;
+const DISTURBED = { lateStarts: 0.25, ctrlUs: 24_000 } as const;
 
 let folder: string;
 let up: TuttiUp;
