@@ -2,7 +2,7 @@
  * Reads and writes JSON, long bodies on threads. A body of 4 MB takes 100 ms, in which no other request would be
  * answered and no heartbeat sent.
  */
-import { FairWorkers } from "@tutti/node/decode";
+import { FairWorkers, InlineTime } from "@tutti/node/decode";
 import { TuttiError } from "@tutti/protocol";
 import type { FromBodyWorker, LongHead, ToBodyWorker } from "./long-body-messages.ts";
 import { type AnswerHead, writeAnswerJson } from "./infer-answer.ts";
@@ -30,6 +30,8 @@ export interface BodyOwner {
 }
 
 export class LongBodies {
+  /** Time that shorter bodies take of the main thread. */
+  readonly inline = new InlineTime();
   readonly #workers: FairWorkers<FromBodyWorker>;
 
   /** @param threads - default: that of FairWorkers */

@@ -1,2 +1,3 @@
 export * from "./fair-workers.ts";
+export * from "./inline-time.ts";
 export * from "./worker-decoder.ts";

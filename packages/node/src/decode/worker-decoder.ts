@@ -1,23 +1,25 @@
 import { type DecodeJob, type Decoded, type Decoder, hasManyValues, inlineDecoder } from "@tutti/ports/decode";
 import type { Instant } from "@tutti/units";
 import { FairWorkers } from "./fair-workers.ts";
+import { INLINE_FREE_BYTES, InlineTime } from "./inline-time.ts";
 import type { ToWorker } from "./messages.ts";
 
 /**
  * Largest bodies that are decoded on the caller's thread. JSON costs about 20 ns a byte, and so does msgpack that has
  * many values; tensors of bytes are little more than a copy.
  */
-export const INLINE_VALUES_BYTES_MAX = 65_536;
+export const INLINE_VALUES_BYTES_MAX = 16_384;
 export const INLINE_BYTES_MAX = 1_048_576;
 const WAITING_MAX = 64;
 /** Least decoding cost of a byte, in µs. */
 const VALUE_BYTE_US = 0.01;
 const BYTE_US = 0.0002;
 
-/** Decodes long bodies on threads that are started on demand. */
+/** Decodes long bodies, and those of who sends too many, on threads that are started on demand. */
 export class WorkerDecoder implements Decoder {
   readonly #now: () => Instant;
   readonly #workers: FairWorkers<{ readonly decoded: Decoded }>;
+  readonly #inline = new InlineTime();
 
   /** @param now - of the clock that deadlines refer to */
   constructor(now: () => Instant, threads?: number) {
@@ -30,9 +32,13 @@ export class WorkerDecoder implements Decoder {
   }
 
   decode(job: DecodeJob, done: (outcome: Decoded | Error) => void): void {
-    const isOfValues = job.payload.byteLength > INLINE_VALUES_BYTES_MAX && hasManyValues(job);
-    if (!isOfValues && job.payload.byteLength <= INLINE_BYTES_MAX) return inlineDecoder.decode(job, done);
     const { form, spec, app, deadline } = job;
+    const bytes = job.payload.byteLength;
+    const isOfValues = bytes > INLINE_FREE_BYTES && hasManyValues(job);
+    if (bytes <= (isOfValues ? INLINE_VALUES_BYTES_MAX : INLINE_BYTES_MAX)) {
+      if (!isOfValues) return inlineDecoder.decode(job, done);
+      if (this.#inline.has(app)) return this.#inline.take(app, () => inlineDecoder.decode(job, done));
+    }
     // The payload is borrowed, so it is copied; the copy's buffer is then transferred.
     const payload = new Uint8Array(job.payload);
     const needs = payload.byteLength * (isOfValues ? VALUE_BYTE_US : BYTE_US);
