@@ -149,8 +149,8 @@ const alerts: readonly Alert[] = [
       "tutti_event_loop_gc_ratio is the share of garbage collection. `tutti doctor` says whether the machine is busy with something else.",
   }),
   alert("TuttiNoSpare", {
-    // A cluster of one node has none by choice, and two rankers for the moments of a restart.
-    expr: "tutti_ranker_spares == 0 and max_over_time(min_over_time(tutti_ranker_spares[10m])[1d:5m]) > 0",
+    // A cluster of one node has none by choice, and two rankers for the moments of a restart. It is told for a week.
+    expr: "tutti_ranker_spares == 0 and on (sub_cluster) max by (sub_cluster) (max_over_time(min_over_time(tutti_ranker_spares[10m])[7d:10m])) > 0",
     wait: "10m",
     severity: "ticket",
     summary:

@@ -309,16 +309,16 @@ class Gateway {
     });
   }
 
-  /**
-   * Models that the cluster is not ready without. Once all were served the list stays empty, so that a model loaded
-   * later does not make the gateway unready.
-   */
   missing(): string[] {
     const { bus } = this.#ports;
     const peersOf = (role: Role): Iterable<Heartbeat> => this.#runtime.registry.ofRole(role);
     return missingParts(bus.connected && !this.#isSilent, peersOf, (peer) => this.#runtime.isNear(peer));
   }
 
+  /**
+   * Models that the cluster is not ready without. Once all were served the list stays empty, so that a model loaded
+   * later does not make the gateway unready.
+   */
   #unserved(): string[] {
     if (this.#wasServed) return [];
     const unserved = unservedModels(this.#catalog.targets(), this.#config.awaitModels ?? []);

@@ -328,6 +328,7 @@ test("trace and log settings are told, and what would change them is refused wit
     ]);
     const [status, { error }] = (await ask(path, change)) as readonly [number, { readonly error: string }];
     expect([status, error]).toEqual([400, expect.stringContaining(Object.keys(change)[0]!)]);
+    expect((await ask(path, { [Object.keys(current)[0]!]: { toString: 1 } }))[0]).toBe(400);
   }
   expect((await ask("/v2/models/nobody/trace/setting"))[0]).toBe(404);
   const on = (value: boolean) => ({ parameter_choice: "bool_param", bool_param: value });

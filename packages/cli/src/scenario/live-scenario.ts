@@ -1,7 +1,7 @@
 /** Makes a scenario of what was seen of a running cluster (docs/simulator.md has the keys). Pure. */
 import type { MeasuredDelays } from "@tutti/admin/operators";
 import { LatencyTable } from "@tutti/profile";
-import type { ModelRunTimes, ModelSpec, ModelStatus, ProfilePoints } from "@tutti/protocol";
+import { type ModelRunTimes, type ModelSpec, type ModelStatus, type ProfilePoints, isModelName } from "@tutti/protocol";
 import { measuredNetwork } from "@tutti/simulator";
 import type { Micros } from "@tutti/units";
 import { Document, isScalar, visit } from "yaml";
@@ -79,6 +79,8 @@ export function liveScenario(seen: SeenCluster, load: SeenLoad): LiveScenario {
   return { document, unknown, remarks: remarksOn({ silent, unknown, models, isAsked, load }) };
 }
 
+const NAMES_SHOWN = 20;
+
 interface Remarked {
   readonly silent: readonly string[];
   readonly unknown: readonly string[];
@@ -90,8 +92,11 @@ interface Remarked {
 function remarksOn({ silent, unknown, models, isAsked, load }: Remarked): string[] {
   const buckets = models.filter(({ status }) => status.profiles.length > 1).map(({ name }) => name);
   const dynamic = models.filter(({ times }) => times?.buckets.some(({ kind }) => kind === "dynamic") === true);
-  const told = (text: string, names: readonly string[]): string[] =>
-    names.length === 0 ? [] : [`${text}: ${names.join(", ")}`];
+  const told = (text: string, names: readonly string[]): string[] => {
+    const shown = names.filter(isModelName); // publishers' subjects may hold anything
+    const more = shown.length > NAMES_SHOWN ? ", …" : "";
+    return shown.length === 0 ? [] : [`${text}: ${shown.slice(0, NAMES_SHOWN).join(", ")}${more}`];
+  };
   return [
     ...(isAsked || !("seconds" in load)
       ? []

@@ -7,7 +7,7 @@ import type { ClientBytes } from "../client-bytes.ts";
 import { type AnswerTensor, answerBody, answerText } from "../oip/infer-answer.ts";
 import { type InferHead, flagOf, tensorsOf } from "../oip/infer-head.ts";
 import { INLINE_FREE_BYTES } from "@tutti/node/decode";
-import { type BodyOwner, INLINE_JSON_BYTES, type LongBodies } from "../oip/long-bodies.ts";
+import type { BodyOwner, LongBodies } from "../oip/long-bodies.ts";
 import type { TensorMetadata } from "../oip/model-descriptions.ts";
 import { type PredictForm, readHead } from "../oip/predict.ts";
 import type { ProtocolInference, ProtocolOutcome } from "../oip/protocol-inference.ts";
@@ -42,13 +42,13 @@ export async function inferOverHttp(
   const json = body.subarray(0, jsonBytes);
   const startedAt = performance.now();
   const owner = json.byteLength > INLINE_FREE_BYTES ? ownerOf(headers, app, startedAt) : undefined;
-  const isLong = owner !== undefined && (json.byteLength > INLINE_JSON_BYTES || !longBodies.inline.has(owner.app));
+  const isLong = owner !== undefined && longBodies.isLong(json.byteLength, owner.app);
   const read = () => readHead(json, predict);
   const head = isLong
     ? await longBodies.readHead({ json, predict }, owner)
     : owner === undefined
       ? read()
-      : longBodies.inline.take(owner.app, read);
+      : longBodies.readShort(owner.app, read);
   const inputs = tensorsOf(head, body.subarray(jsonBytes));
   let terms = readTerms((name) => textOf(headers[name]), head.parameters, { own: app });
   // Reading a long body counts against the SLO.

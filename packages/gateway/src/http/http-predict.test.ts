@@ -104,8 +104,11 @@ test("what is no request of V1 is refused with its place (T8)", async () => {
     [{ instances: [[1, 2, 3, "4"]] }, "is no FP32"],
     [{ inputs: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]] }, "deep"],
     [{ instances: [{ x: row, y: row }] }, 'no input "y"'],
+    [{ instances: [Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`x${i}`, row]))] }, "at most"],
   ];
   for (const [body, text] of faults) expect(await predict(body), JSON.stringify(body)).toEqual(refusal(text));
+  const [, long] = await predict({ instances: [{ ["x".repeat(60_000)]: row }, {}] });
+  expect(JSON.stringify(long).length).toBeLessThan(400); // nobody gets back as much as was sent
   const two = twice.inputs.flatMap((x) => [x, { ...x, name: "z" }]);
   await scene.serve({ ...twice, name: "both", inputs: two });
   expect(await predict({ instances: [row] }, "both")).toEqual(refusal('"x", "z": name them'));

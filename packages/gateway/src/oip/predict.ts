@@ -33,10 +33,12 @@ export function readPredictHead(json: Uint8Array, own: readonly TensorMetadata[]
 }
 
 function headOf(columns: readonly Column[], own: readonly TensorMetadata[], form: PredictForm): InferHead {
-  if (columns.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are read (TENSORS_MAX)`);
+  if (columns.length > TENSORS_MAX) throw tooMany();
   const inputs = columns.map(([name, value]) => tensorOf(name, value, { own, form }));
   return { id: undefined, inputs, outputs: undefined, parameters: {}, form };
 }
+
+const tooMany = () => invalid(`at most ${TENSORS_MAX} inputs are read (TENSORS_MAX)`);
 
 type Column = readonly [name: string, value: unknown];
 
@@ -48,9 +50,11 @@ function columnsOfRows(instances: readonly unknown[], own: readonly TensorMetada
   const [first] = instances;
   if (!isMap(first) || isBase64(first)) return [[onlyNameOf(own), instances]];
   const names = Object.keys(first);
+  if (names.length > TENSORS_MAX) throw tooMany();
+  const told = names.slice(0, 8).map((name) => name.slice(0, 80));
   instances.forEach((row, i) => {
     if (!isMap(row) || Object.keys(row).length !== names.length || !names.every((name) => Object.hasOwn(row, name)))
-      throw invalid(`instances[${i}] must be an object with the inputs of instances[0]: ${names.join(", ")}`);
+      throw invalid(`instances[${i}] must be an object with the inputs of instances[0]: ${told.join(", ")}`);
   });
   return names.map((name) => [name, instances.map((row) => (row as JsonMap)[name])]);
 }

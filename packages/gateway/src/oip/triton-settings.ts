@@ -32,6 +32,7 @@ export function unchanged(current: Settings, wanted: Readonly<Record<string, unk
   for (const [name, value] of Object.entries(wanted)) {
     const now = Object.hasOwn(current, name) ? current[name] : undefined;
     if (now === undefined) throw invalid(`there is no setting "${name.slice(0, 80)}"`);
+    if (![value].flat().every(isPlain)) throw invalid(`${name} must be a text, a number or a list of them`);
     if (value === null || textOf(value) === "" || textOf(value) === textOf(now)) continue;
     throw invalid(
       `${name} is ${JSON.stringify(now)} and can't be changed while the server runs: TUTTI_LOG and OTEL_EXPORTER_OTLP_ENDPOINT say it when it starts`,
@@ -40,6 +41,8 @@ export function unchanged(current: Settings, wanted: Readonly<Record<string, unk
   return current;
 }
 
+const isPlain = (value: unknown): boolean =>
+  value === null || typeof value === "string" || typeof value === "number" || typeof value === "boolean";
 /** Clients send texts for numbers, and a single text for a list of one. */
 const textOf = (value: unknown): string => [value].flat().map(String).join();
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

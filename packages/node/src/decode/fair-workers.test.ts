@@ -43,6 +43,30 @@ test("where no more may wait, the last of who has most is refused, and who has m
   expect(await Promise.all(other)).toEqual(["ok", "TUTTI_OVERLOADED"]);
 });
 
+test("light jobs take as much room as they weigh", async () => {
+  starting(1, 2);
+  const light = (owner: string): Promise<string> =>
+    new Promise((resolve) => {
+      workers.run({ owner, isTooLate: () => false, message: () => [{ ms: 1 }, []], weight: 1 / 4 }, (outcome) =>
+        resolve(outcome instanceof TuttiError ? outcome.code : "ok"),
+      );
+    });
+  const codes = await Promise.all(Array.from({ length: 10 }, () => light("a")));
+  expect(codes.filter((code) => code === "ok")).toHaveLength(8);
+  // A heavy one pushes out as many of who has most as it needs.
+  const flood = Array.from({ length: 8 }, () => light("flood"));
+  expect(await run("other", 1)).toBe("ok");
+  expect((await Promise.all(flood)).filter((code) => code === "TUTTI_OVERLOADED")).toHaveLength(4);
+  expect(await Promise.all(Array.from({ length: 2 }, () => run("a", 1)))).toEqual(["ok", "ok"]); // all is free again
+});
+
+test("a thread that is asked for starts without a job", async () => {
+  starting(1);
+  expect(workers.isOnline).toBe(false);
+  await expect.poll(() => workers.isOnline).toBe(true);
+  expect(await run("a", 1)).toBe("ok");
+});
+
 test("owners share a thread by time: short jobs don't wait behind as many long ones (FW1)", async () => {
   starting(1);
   const order: string[] = [];

@@ -29,12 +29,14 @@ export interface Job {
    * Message for the thread, with the buffers that it takes over instead of copies. Called when the job's turn has come.
    */
   readonly message: () => readonly [message: unknown, handedOver: readonly ArrayBuffer[]];
+  /** Room that it takes among the jobs that wait or run. Default: 1. */
+  readonly weight?: number;
 }
 
 export interface FairWorkersOptions {
   readonly script: URL;
   readonly name: string;
-  /** Largest number of jobs that wait or run. */
+  /** Largest number of jobs that wait or run, by weight. */
   readonly jobsMax: number;
   /** Text of the refusal beyond that number. */
   readonly full: string;
@@ -58,21 +60,35 @@ export class FairWorkers<Answer extends object> {
   readonly #threads = new Set<Thread<Answer>>();
   readonly #waiting = new FairQueue<Entry<Answer>>();
   #running = 0;
+  #used = 0;
+  #isOnline = false;
 
   constructor(options: FairWorkersOptions) {
     this.#options = options;
     this.#threadsMax = options.threads ?? threadsOfMachine();
   }
 
+  /** Whether a thread has started: a job need not wait for that. The first is started by asking. */
+  get isOnline(): boolean {
+    if (this.#threads.size === 0) this.#start();
+    return this.#isOnline;
+  }
+
   /** @param done - called once, perhaps in the same turn */
   run(job: Job, done: Done<Answer>): void {
-    if (this.#waiting.size + this.#running >= this.#options.jobsMax) {
+    const { weight = 1 } = job;
+    while (this.#used + weight > this.#options.jobsMax) {
       const full = new TuttiError("TUTTI_OVERLOADED", this.#options.full, { retryAfterMs: 50 });
       const pushedOut = this.#waiting.makeRoom(job.owner);
       if (pushedOut === undefined) return done(full);
       pushedOut.done(full);
     }
-    this.#waiting.push(job.owner, { ...job, done });
+    this.#used += weight;
+    const ended: Done<Answer> = (outcome) => {
+      this.#used -= weight;
+      done(outcome);
+    };
+    this.#waiting.push(job.owner, { ...job, done: ended });
     this.#next();
   }
 
@@ -130,6 +146,7 @@ export class FairWorkers<Answer extends object> {
       job.done(new TuttiError("TUTTI_INTERNAL", `${name} broke down: ${error.message}`));
       this.#next();
     });
+    thread.worker.once("online", () => (this.#isOnline = true));
     thread.worker.unref();
     this.#threads.add(thread);
     return thread;

@@ -1,7 +1,8 @@
 /**
  * Time that the bodies of each application may take of the thread that schedules: a fifth of it, and five milliseconds
  * at once. Bodies beyond that are decoded on threads, however short they are, so that who sends many waits for itself.
- * What a byte costs depends on what it holds (numbers 6 ns, keys 34), so the time is measured.
+ * What a byte costs depends on what it holds (numbers 6 ns, keys 34), so the time is measured. An application is who
+ * its credentials say, or without any who it says itself.
  */
 
 /** Time that an application may be ahead of its share, in ms: after 5 ms on end it is. */
@@ -10,8 +11,10 @@ const AHEAD_MS = 4;
 const SHARE = 0.2;
 /** Applications that are told apart; all others count as one while these are. */
 export const INLINE_APPS_MAX = 1_024;
-/** Shorter bodies don't count: reading the clock would cost more than they do. */
-export const INLINE_FREE_BYTES = 1_024;
+/** Shorter bodies don't count: the way to another thread would cost more than they do. */
+export const INLINE_FREE_BYTES = 4_096;
+/** Room that a short body takes among the bodies that wait for a thread: some of its bytes beside a long one's. */
+export const SHORT_BODY_WEIGHT = 1 / 16;
 
 export class InlineTime {
   /** When each application will have been idle for long enough to be no more ahead, in ms. */

@@ -126,3 +126,13 @@ test("long msgpack of many values is read on the worker, and one of bytes in the
   expect(await inSameTurn(bodyOf(bytes, keys))).toEqual([false, "TUTTI_INVALID_INPUT"]);
   expect(await inSameTurn(bodyOf([1]))).toEqual([true, "TUTTI_INVALID_INPUT"]);
 });
+
+test("a burst of short bodies is decoded whole, beside this thread as soon as another has started", async () => {
+  const short = json(Array.from({ length: 2_000 }, (_, i) => i / 8));
+  const burst = () => Promise.all(Array.from({ length: 400 }, () => decode({ ...SHOP, form: "json", payload: short })));
+  for (let round = 0; round < 2; round++) {
+    const codes = (await burst()).map(codeOf);
+    expect(new Set(codes)).toEqual(new Set(["TUTTI_INVALID_INPUT"])); // too few values, and never OVERLOADED
+    expect(codeOf(await decode({ ...SHOP, form: "json", payload: json(Array(WIDTH).fill(0.5)) }))).toBe("ok");
+  }
+});

@@ -1,7 +1,7 @@
 import { type DecodeJob, type Decoded, type Decoder, hasManyValues, inlineDecoder } from "@tutti/ports/decode";
 import type { Instant } from "@tutti/units";
 import { FairWorkers } from "./fair-workers.ts";
-import { INLINE_FREE_BYTES, InlineTime } from "./inline-time.ts";
+import { INLINE_FREE_BYTES, InlineTime, SHORT_BODY_WEIGHT } from "./inline-time.ts";
 import type { ToWorker } from "./messages.ts";
 
 /**
@@ -26,7 +26,7 @@ export class WorkerDecoder implements Decoder {
     this.#now = now;
     this.#workers = new FairWorkers({
       ...{ script: new URL("./decode-worker.ts", import.meta.url), name: "decoding", jobsMax: WAITING_MAX },
-      full: `${WAITING_MAX} long bodies wait to be decoded already: send binary tensors`,
+      full: `${WAITING_MAX} long bodies, or as much of short ones, wait to be decoded already: send binary tensors`,
       ...(threads !== undefined && { threads }),
     });
   }
@@ -35,9 +35,12 @@ export class WorkerDecoder implements Decoder {
     const { form, spec, app, deadline } = job;
     const bytes = job.payload.byteLength;
     const isOfValues = bytes > INLINE_FREE_BYTES && hasManyValues(job);
-    if (bytes <= (isOfValues ? INLINE_VALUES_BYTES_MAX : INLINE_BYTES_MAX)) {
-      if (!isOfValues) return inlineDecoder.decode(job, done);
-      if (this.#inline.has(app)) return this.#inline.take(app, () => inlineDecoder.decode(job, done));
+    const isShort = bytes <= (isOfValues ? INLINE_VALUES_BYTES_MAX : INLINE_BYTES_MAX);
+    if (isShort && !isOfValues) return inlineDecoder.decode(job, done);
+    if (isShort && (this.#inline.has(app) || !this.#workers.isOnline)) {
+      let decoded!: Decoded | Error;
+      this.#inline.take(app, () => inlineDecoder.decode(job, (outcome) => (decoded = outcome)));
+      return done(decoded);
     }
     // The payload is borrowed, so it is copied; the copy's buffer is then transferred.
     const payload = new Uint8Array(job.payload);
@@ -45,6 +48,7 @@ export class WorkerDecoder implements Decoder {
     this.#workers.run(
       {
         owner: app,
+        weight: isShort ? SHORT_BODY_WEIGHT : 1,
         isTooLate: () => this.#now() + needs >= deadline,
         message: () => [{ form, spec, payload } satisfies ToWorker, [payload.buffer]],
       },

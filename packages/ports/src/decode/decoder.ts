@@ -27,8 +27,9 @@ export interface Decoded {
 }
 
 /**
- * Turns a body into a row. Bodies that take long (JSON over 64 KB, and msgpack of many values) are decoded by a worker,
- * so that they never delay heartbeats and timers (docs/architecture.md, 6). The others are decoded in the same turn.
+ * Turns a body into a row. Bodies that take long (JSON, and msgpack of many values), alone or together with others of
+ * their application, are decoded by a worker, so that they never delay heartbeats and timers (docs/architecture.md, 6).
+ * The others are decoded in the same turn.
  */
 export interface Decoder {
   /**
