@@ -81,7 +81,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "plan query": ["tutti plan query input.yaml --json"],
   "plan scale": ["tutti plan scale forecast.yaml --workers 2"],
   record: ["tutti record --out hour.jsonl --seconds 3600 --models resnet50"],
-  scenario: ["tutti scenario --live --seconds 30 > today.yaml"],
+  scenario: ["tutti scenario --live --seconds 30                     print it: add > today.yaml"],
   "record-noise": ["tutti record-noise noise.jsonl --seconds 60"],
   auth: ["tutti auth init --app camera --tls                  keys, certificates and a server's configuration"],
   "auth init": [
