@@ -11,8 +11,14 @@ const SCHEMATHESIS = "schemathesis==4.32.5";
 /** Random examples of each operation; values at the bounds of its types come on top. */
 const EXAMPLES = 5;
 
-/** Operations that refuse some bodies of the right form: tensors must be the model's, and a file must be a model. */
-const MORE_THAN_FORM = ["infer", "inferOfVersion", "repositoryLoad"];
+/**
+ * Operations that refuse some bodies of the right form: tensors must be the model's, a file must be a model, settings
+ * can only be what they are, and CUDA's shared memory is not served.
+ */
+const MORE_THAN_FORM = [
+  ...["infer", "inferOfVersion", "predictV1", "repositoryLoad", "cudaRegister"],
+  ...["changeTraceSettings", "changeModelTraceSettings", "changeLogSettings"],
+];
 const CONFIG = `
 [generation]
 deterministic = true

@@ -4,8 +4,9 @@ import { EventLoopLag } from "./event-loop-lag.ts";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** @param isSilent - nothing comes; by default something always does */
-function scene(isSilent = false) {
+/** @param silentFromMs - nothing comes from then on; by default something always does */
+function scene(silentFromMs = Infinity) {
+  const startedMs = Date.now();
   const pongs: { resolve: () => void; reject: (error: Error) => void }[] = [];
   const slow: number[] = [];
   const stoodStill: number[] = [];
@@ -15,7 +16,7 @@ function scene(isSilent = false) {
     everyMs: 100,
     slowMs: 1_000,
     silentMs: 700,
-    received: () => (isSilent ? 0 : ++received),
+    received: () => (Date.now() - startedMs > silentFromMs ? received : ++received),
     now: () => Date.now(),
     flush: () => new Promise((resolve, reject) => pongs.push({ resolve, reject })),
     onSlow: (lagMs, stoodStillMs) => {
@@ -106,7 +107,7 @@ test("a connection that breaks is not behind", async () => {
 });
 
 test("a server from which nothing comes is silent, and this side not slow", async () => {
-  const { pongs, slow, silent, probe } = scene(true);
+  const { pongs, slow, silent, probe } = scene(-1);
   await vi.advanceTimersByTimeAsync(3_000);
   expect([silent, probe.isSilent, slow]).toEqual([["silent for 700"], true, []]);
   pongs[0]!.resolve();
@@ -119,8 +120,15 @@ test("a server from which nothing comes is silent, and this side not slow", asyn
   probe.stop();
 });
 
+test("a server that hangs after it has sent more, but no PONG, is silent, too", async () => {
+  const { slow, silent, probe } = scene(250);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect([silent, slow]).toEqual([["silent for 700"], []]);
+  probe.stop();
+});
+
 test("nothing comes for a process that stands still, which proves no silence", async () => {
-  const { pongs, silent, stoodStill, probe } = scene(true);
+  const { pongs, silent, stoodStill, probe } = scene(-1);
   await vi.advanceTimersByTimeAsync(100);
   vi.setSystemTime(Date.now() + 5_000);
   await vi.advanceTimersByTimeAsync(100);

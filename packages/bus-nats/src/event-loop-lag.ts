@@ -1,8 +1,11 @@
 /** Interval of the PINGs, and the delay of a PONG from which this side counts as a slow consumer. */
 const PROBE_MS = 500;
 export const SLOW_MS = 2_000;
-/** Time without anything from the server, while this process is awake, from which the server counts as silent. */
-const SILENT_MS = 1_500;
+/**
+ * Time without a PONG, and at last without anything, while this process is awake, from which the server counts as
+ * silent: less than what follows from it takes to be noticed, such as watches that miss their heartbeats.
+ */
+const SILENT_MS = 1_000;
 
 export interface EventLoopLagOptions {
   readonly everyMs?: number;
@@ -41,8 +44,9 @@ export class EventLoopLag {
   readonly #timer: NodeJS.Timeout;
   #askedMs: number | undefined;
   #isSlow = false;
-  /** Count of what had come when the open PING went out. */
-  #receivedBefore = 0;
+  /** Count of what had come by the last look, and when one last saw it grow. */
+  #received = 0;
+  #grownMs = 0;
   #isSilent = false;
   #tickedMs: number;
   #standstill: Standstill | undefined;
@@ -104,7 +108,7 @@ export class EventLoopLag {
       return this.#look();
     }
     this.#askedMs = this.#now();
-    this.#receivedBefore = this.#options.received();
+    this.#lookForMore();
     const answered = (): void => {
       this.#look();
       if (this.#isSilent) this.#options.onHeard(this.lagMs);
@@ -120,9 +124,16 @@ export class EventLoopLag {
     this.#options.flush().then(answered, broken);
   }
 
+  #lookForMore(): void {
+    const received = this.#options.received();
+    if (received !== this.#received) this.#grownMs = this.#now();
+    this.#received = received;
+  }
+  /** Only the last interval counts: a server may hang after it has sent more, but no PONG. */
   #lookForSilence(): void {
+    this.#lookForMore();
     if (this.#isSilent || this.lagMs < this.#silentMs || this.stoodStillMs > 0) return;
-    if (this.#options.received() !== this.#receivedBefore) return;
+    if (this.#now() - this.#grownMs < this.#everyMs / 2) return;
     this.#isSilent = true;
     this.#options.onSilent(this.lagMs);
   }

@@ -100,6 +100,11 @@ const COMPILED = ROUTES.map((route) => ({
   ...route,
   segments: route.path.split("/").slice(1),
 }));
+const suffixOf = (segment: string): string => segment.slice(segment.indexOf("}") + 1);
+/** Ends of segments that name an operation, `:predict`: what has one is no name as a whole. */
+const SUFFIXES = COMPILED.flatMap(({ segments }) => segments.filter((one) => one.startsWith("{")).map(suffixOf)).filter(
+  (suffix) => suffix !== "",
+);
 
 /** Recent matches that are cached: most requests are for the same few paths. */
 const MATCHES_KEPT = 512;
@@ -144,7 +149,8 @@ function fit(pattern: readonly string[], segments: readonly string[]): Record<st
     const [wanted, given] = [pattern[i]!, segments[i]!];
     if (wanted.startsWith("{")) {
       const end = wanted.indexOf("}");
-      const suffix = wanted.slice(end + 1);
+      const suffix = suffixOf(wanted);
+      if (suffix === "" && SUFFIXES.some((other) => given.endsWith(other))) return undefined;
       const text = given.endsWith(suffix) ? decoded(given.slice(0, given.length - suffix.length)) : undefined;
       if (text === undefined || text === "") return undefined;
       params[wanted.slice(1, end)] = text;
