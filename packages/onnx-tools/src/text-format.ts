@@ -46,7 +46,9 @@ class Reader {
     if (!isScalar || token === undefined || /^[}>\]:,;]$/.test(token)) throw this.#fault("a value is expected");
     if (/^["']/.test(token)) return this.#string(token);
     if (token === "true" || token === "false") return token === "true";
-    const number = /^[-+]?[\d.]/.test(token) ? Number(/^[-+]?0x/i.test(token) ? token : token.replace(/(?<=[\d.])f$/i, "")) : NaN;
+    const number = /^[-+]?[\d.]/.test(token)
+      ? Number(/^[-+]?0x/i.test(token) ? token : token.replace(/(?<=[\d.])f$/i, ""))
+      : NaN;
     if (!Number.isNaN(number)) return number;
     if (/^[A-Za-z_]\w*$/.test(token)) return token;
     throw this.#fault(`'${token.slice(0, 40)}' is no value`);
