@@ -67,8 +67,8 @@ export function RefusalsView({ store }: { store: LiveStore }) {
           </button>
         )}
         <p class="quiet">
-          An actor tells of its last sixteen a second; rates count all. <code>tutti refusals --request &lt;id&gt;</code>{" "}
-          says more of one.
+          An actor tells of sixteen a second at most, and of fewer in a flood; rates count all.{" "}
+          <code>tutti refusals --request &lt;id&gt;</code> says more of one.
         </p>
       </section>
     </>

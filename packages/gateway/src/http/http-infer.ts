@@ -1,12 +1,12 @@
 /** One inference over HTTP: body to tensors, tensors to body. */
 import type { IncomingMessage } from "node:http";
 import type { CancelSignal } from "@tutti/client";
+import { INLINE_FREE_BYTES } from "@tutti/node/decode";
 import { TuttiError } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import type { ClientBytes } from "../client-bytes.ts";
 import { type AnswerTensor, answerBody, answerText } from "../oip/infer-answer.ts";
 import { type InferHead, flagOf, tensorsOf } from "../oip/infer-head.ts";
-import { INLINE_FREE_BYTES } from "@tutti/node/decode";
 import type { BodyOwner, LongBodies } from "../oip/long-bodies.ts";
 import type { TensorMetadata } from "../oip/model-descriptions.ts";
 import { type PredictForm, readHead } from "../oip/predict.ts";
